@@ -25,8 +25,13 @@ SOURCE_LETTERS = "bcdfghklmnprstvwy", "aeiou"
 TARGET_LETTERS = "bcdfghklmnprstvwzßç", "aeiouäöüéà"
 
 
-def generate(pairs: int, seed: int = 0) -> Iterator[list[tuple[str, str]]]:
-    """Chunks of sources and targets, `pairs` in all; equal arguments give equal texts."""
+def generate(
+    pairs: int, seed: int = 0, with_numbers: bool = False
+) -> Iterator[list[tuple[str, str]]]:
+    """Chunks of sources and targets, `pairs` in all; equal arguments give equal texts.
+
+    `with_numbers`, each pair has one of four or five digits on both sides.
+    """
     source, target = invent_words(SOURCE_LETTERS, 1), invent_words(TARGET_LETTERS, 2)
     shares = 1 / (np.arange(TYPES) + 2.7)  # Zipf's law in the form of Mandelbrot
     bounds = np.cumsum(shares / shares.sum())
@@ -41,6 +46,9 @@ def generate(pairs: int, seed: int = 0) -> Iterator[list[tuple[str, str]]]:
         kept[lasts - 1] = True  # no target is empty
         kept[types % NUMBER_EVERY == NUMBER_EVERY - 1] = True
         ends = random.choice(ENDS, count)
+        if with_numbers:
+            numbers = random.integers(1000, 100_000, count).astype(str)
+            ends = [f" {number}{end}" for number, end in zip(numbers, ends, strict=True)]
         ours, theirs = source[types], target[types]
         yield [
             (sentence(ours[first:last], end), sentence(theirs[first:last][kept[first:last]], end))
@@ -53,7 +61,7 @@ def sentence(words: np.ndarray, end: str) -> str:
     return text[0].upper() + text[1:] + end
 
 
-def write_corpus(task: Task, pairs: int) -> None:
+def write_corpus(task: Task, pairs: int, with_numbers: bool = False) -> None:
     """Write the corpus as parallel text and as jsonl, with a progress bar. Raises OSError."""
     languages = task.lang_src, task.lang_tgt
     with ExitStack() as stack:
@@ -61,7 +69,9 @@ def write_corpus(task: Task, pairs: int) -> None:
             stack.enter_context(path.open("w", encoding="utf-8"))
             for path in (*task.files, task.jsonl)
         ]
-        for chunk in tqdm(generate(pairs), total=-(-pairs // CHUNK_PAIRS)):
+        for chunk in tqdm(
+            generate(pairs, with_numbers=with_numbers), total=-(-pairs // CHUNK_PAIRS)
+        ):
             for pair in chunk:
                 content = {"translation": dict(zip(languages, pair, strict=True))}
                 lines = (*pair, json.dumps(content, ensure_ascii=False))

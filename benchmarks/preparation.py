@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from statistics import median
 
-from benchmarks.common import OWN, Settings, Values, module_command, read_settings, select
+from benchmarks.common import OWN, ROOT, Settings, Values, module_command, read_settings, select
 from benchmarks.generated_text import write_corpus
 from benchmarks.machine import facts
 from benchmarks.preparers import Task
@@ -62,12 +62,16 @@ NOTE = (
 class PreparationBenchmark(Settings):
     pairs: tuple[int, ...] = (100_000, 1_000_000)
     """Sizes of the generated corpora."""
+    with_numbers: bool = False
+    """Each pair has a number of four or five digits, which is a span."""
     vocab_size: int = 16_000
     """Of the joint vocabulary, for all contestants."""
     tokenizer_pairs: int = 150_000
     """Pairs that peers train their tokenizer on: as many lines as ours reads at most."""
     processes: int = len(os.sched_getaffinity(0))
     """Processes of the peers; translate_ddp uses all cores."""
+    checkout: Path | None = None
+    """Folder with another version of this repository, which is measured as well."""
     only: tuple[str, ...] = ()
     """Run only contestants whose names contain one of these."""
     rounds: int = 3
@@ -79,13 +83,17 @@ class PreparationBenchmark(Settings):
 def main() -> None:
     with report_errors():
         settings = read_settings(PreparationBenchmark, __doc__)
-        names = select(list(CONTESTANTS), settings.only)
+        contestants = {name: partial(measure, module) for name, module in CONTESTANTS.items()}
+        if settings.checkout:
+            folder = settings.checkout.resolve()
+            contestants[folder.name] = partial(measure, CONTESTANTS[OWN], checkout=folder)
+        names = select(list(contestants), settings.only)
         outcomes: dict[int, Outcomes] = {}  # by number of pairs
         for pairs in settings.pairs:
             with tempfile.TemporaryDirectory() as folder:
                 task = provide_task(settings, pairs, Path(folder))
                 measures = {
-                    name: partial(measure, CONTESTANTS[name], task, pairs, settings.timeout)
+                    name: partial(contestants[name], task, pairs, settings.timeout)
                     for name in names
                 }
                 outcomes[pairs] = interleave(measures, settings.rounds)
@@ -97,12 +105,17 @@ def provide_task(settings: PreparationBenchmark, pairs: int, work: Path) -> Task
     prefix = str(work.absolute() / f"{pairs}-pairs")
     sizes = settings.vocab_size, settings.tokenizer_pairs, settings.processes
     task = Task(prefix, Path(f"{prefix}.jsonl"), work, "en", "de", *sizes)
-    write_corpus(task, pairs)
+    write_corpus(task, pairs, settings.with_numbers)
     return task
 
 
-def measure(module: str, task: Task, pairs: int, timeout: float, _: int) -> Result:
-    """The result of one preparation in a new folder, which is deleted afterwards."""
+def measure(
+    module: str, task: Task, pairs: int, timeout: float, _: int, checkout: Path = ROOT
+) -> Result:
+    """The result of one preparation in a new folder, which is deleted afterwards.
+
+    The module is of the version of this repository in `checkout`.
+    """
     with tempfile.TemporaryDirectory(dir=task.work) as temporary:
         folder = Path(temporary)
         work, *caches, tmp = (folder / name for name in ("work", "home", "huggingface", "tmp"))
@@ -115,7 +128,8 @@ def measure(module: str, task: Task, pairs: int, timeout: float, _: int) -> Resu
             "HF_HUB_OFFLINE": "1",
             "TMPDIR": str(tmp),
         }
-        command = module_command(module, asdict(replace(task, work=work)))
+        command = ["env", "-C", str(checkout), f"PYTHONPATH={checkout}"]
+        command += module_command(module, asdict(replace(task, work=work)))
         begin = time.monotonic()
         result = run_once(command, timeout, environment, MEMORY, SAMPLE_SECONDS)
         seconds = time.monotonic() - begin
@@ -127,6 +141,7 @@ def measure(module: str, task: Task, pairs: int, timeout: float, _: int) -> Resu
 
 def write_results(settings: PreparationBenchmark, outcomes: Mapping[int, Outcomes]) -> None:
     about = {
+        "a number in each pair": "yes" if settings.with_numbers else "no",
         "vocabulary": f"{settings.vocab_size:,}",
         "tokenizers of peers": f"trained on {settings.tokenizer_pairs:,} pairs",
         "processes of peers": settings.processes,

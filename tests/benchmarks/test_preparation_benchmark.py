@@ -26,9 +26,11 @@ def test_generated_sentences_are_as_long_and_as_varied_as_web_text():
     frequencies = [count for _, count in words.most_common()]
     # Zipf: the hundredth word is about ten times as rare as the tenth.
     assert 6 < frequencies[9] / frequencies[99] < 14
-    for source, target in pairs:
+    numbered = next(generate(CHUNK_PAIRS, with_numbers=True))
+    for source, target in pairs + numbered:
         assert source.isascii() and target
         assert re.findall(r"\d+", source) == re.findall(r"\d+", target)
+    assert all(re.search(r"\d{4}", source) for source, _ in numbered)
 
 
 def test_corpus_is_written_as_parallel_text_and_as_jsonl(tmp_path: Path):
@@ -71,6 +73,19 @@ def test_own_preparation_is_measured_until_its_second_start(tmp_path: Path):
     assert result["left_mib"] > 0
     assert 0 < result["anonymous_mib"] < result["peak_rss_mib"]
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".de", ".en", ".jsonl"]
+
+
+def test_another_version_is_measured_with_its_own_modules(tmp_path: Path):
+    task = provide_task(PreparationBenchmark(tmp_path), 9, tmp_path)
+    for name in ("benchmarks", "benchmarks/preparers", "translate_ddp"):
+        (tmp_path / "old" / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "old" / name / "__init__.py").write_text("version = 1")
+    program = (
+        "import json, translate_ddp as it; print(json.dumps({'seconds': 3, 'is': it.version}))"
+    )
+    (tmp_path / "old/benchmarks/preparers/ours.py").write_text(program)
+    result = measure("preparers.ours", task, 9, 120, 0, checkout=tmp_path / "old")
+    assert (result["is"], result["seconds"], result["pairs_per_second"]) == (1, 3, 3)
 
 
 def test_rows_compare_each_round_with_ours():

@@ -6,14 +6,17 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import normalize
 
 import pytest
+from tokenizers import Tokenizer as Library
+from tokenizers import pre_tokenizers
 
 from config import parse
 from tests.helpers.commands import ROOT
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
+from translate_ddp.data import tokenizer_models
 from translate_ddp.data.tokenizer import (
     EOS,
     PAD,
@@ -75,6 +78,60 @@ def test_first_word_has_the_ids_of_the_same_word_elsewhere(tokenizer: Tokenizer)
 def without_marks(text: str) -> str:
     """The text without the characters that `re` does not count as parts of a word."""
     return "".join(c for c in text if unicodedata.category(c)[0] != "M")
+
+
+@pytest.mark.parametrize("known_characters", [0, 2**22])
+@pytest.mark.parametrize("kind", ["bpe", "a token with a space", "no words"])
+def test_ids_are_those_that_the_library_gives_whole_texts(
+    kind: str, known_characters: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tokenizer_models, "KNOWN_CHARACTERS", known_characters)
+    texts = [
+        *SCRIPTS,
+        *ODD_TEXTS,
+        *LINES,
+        "",
+        " ",
+        "a  b",
+        " a",
+        "a ",
+        "a\xa0b",
+        "a\u3000 b",
+        "a\tb",
+    ]
+    texts += ["a \u0301b", "\u0301 \u0301", "a \u200db", "[EOS] [UNK]", "der\x1c \x85Hund"]
+    library = Library.from_str(
+        train_tokenizer([*LINES, *SCRIPTS] * 3, TokenizerConfig(vocab_size=700)).text
+    )
+    if kind == "a token with a space":
+        library.add_tokens(["in the"])
+    if kind == "no words":
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(False, use_regex=False)
+    tokenizer = Tokenizer(library.to_str())
+    library.encode_special_tokens = True
+    expected = [library.encode(text, add_special_tokens=False).ids for text in texts]
+    for _ in range(2):  # then words are known
+        assert tokenizer.encode(texts) == expected
+        rows = tokenizer.encode_words(texts)
+        assert [[i for word in row for i in word] for row in rows] == expected
+        assert kind == "no words" or max(map(len, rows)) > 5
+    assert [row for text in texts for row in tokenizer.encode([text])] == expected
+
+
+def test_a_word_is_encoded_once_in_however_many_texts_it_is(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+):
+    encoded, encode = list[str](), tokenizer_models.JsonModel._encoded
+
+    def record(model: Any, lines: list[str], by_words: bool) -> Any:
+        encoded.extend(lines)
+        return encode(model, lines, by_words)
+
+    monkeypatch.setattr(tokenizer_models.JsonModel, "_encoded", record)
+    tokenizer = Tokenizer(tokenizer.text)
+    tokenizer.encode(["a red dog", "a  cat"])
+    tokenizer.encode(["the red cat"])
+    assert sorted(encoded) == ["a", "a  cat", "cat", "dog", "red", "the"]
 
 
 def test_word_tokenizer_decodes_unknown_words_as_unk():

@@ -57,9 +57,9 @@ def count_variants(pairs: int) -> int:
     return min(max(VARIANT_PAIRS // max(pairs, 1), 1), MAX_VARIANTS)
 
 
-def flatten(rows: Sequence[Sequence[Word]]) -> list[list[int]]:
+def flatten(rows: Sequence[Sequence[Word]]) -> list[Word]:
     """The token ids of each row of words."""
-    return [list(chain.from_iterable(row)) for row in rows]
+    return [row[0] if len(row) == 1 else tuple(chain.from_iterable(row)) for row in rows]
 
 
 class Merges:

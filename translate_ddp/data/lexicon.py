@@ -5,6 +5,7 @@ is missing here costs nothing, what is wrong would teach a wrong order (`span_pa
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -23,14 +24,16 @@ Lexicon = Mapping[str, str]  # words in lower case, source to target; no target 
 
 def learn_lexicon(pairs: Iterable[Pair]) -> dict[str, str]:
     """The source words and their translations, in lower case, by the pairs in which both stand."""
-    numbers: tuple[dict[str, int], dict[str, int]] = {}, {}
+    numbers = defaultdict[str, int](), defaultdict[str, int]()
+    for ids in numbers:
+        ids.default_factory = ids.__len__  # the next number
     columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
     found = [np.zeros(0, dtype=np.int64)]
     for pair in pairs:
         words = [dict.fromkeys(WORD.findall(text.lower())) for text in pair]
         if max(map(len, words)) <= MAX_WORDS:
             for side, ids, column in zip(words, numbers, columns, strict=True):
-                column.append(np.array([ids.setdefault(word, len(ids)) for word in side], np.int64))
+                column.append(np.array([*map(ids.__getitem__, side)], np.int64))
             found.append((columns[0][-1][:, None] << 32 | columns[1][-1]).ravel())
     codes, together = np.unique(np.concatenate(found), return_counts=True)
     codes, together = codes[together >= MIN_PAIRS], together[together >= MIN_PAIRS]

@@ -263,10 +263,10 @@ class Encoder:
             variants = self._with_tag(sides, batch.tag)
         return Encoded(encoded.take(kept), variants, fits)
 
-    def _with_tag(self, sides: list[list[list[int]]], tag: tuple[int, ...]) -> ParallelDataset:
+    def _with_tag(self, sides: list[list[Word]], tag: Word) -> ParallelDataset:
         """The ids of both sides, with the tag before the sources."""
         sources, targets = sides
-        return ParallelDataset(Ragged.of([*tag, *ids] for ids in sources), Ragged.of(targets))
+        return ParallelDataset(Ragged.of(tag + ids for ids in sources), Ragged.of(targets))
 
     def _forms(self, batch: TaggedPairs) -> list[list[MarkedPair]]:
         """The pairs with their spans in the plain form and in each variant."""
@@ -292,7 +292,7 @@ class Encoder:
         batch: TaggedPairs,
         forms: Sequence[Sequence[MarkedPair]],
         plain: Sequence[list[list[Word]]],
-    ) -> list[list[list[int]]]:
+    ) -> list[list[Word]]:
         """The token ids of both sides of the pairs in the variant of this number, without tag.
 
         A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain;

@@ -302,20 +302,25 @@ def learn_abbreviations(lines: Iterable[str]) -> list[str]:
     """
     tokens, last = Counter[str](), Counter[str]()
     for line in lines:
-        words = FIRST_NUMBER.sub("", line).split()
+        number = FIRST_NUMBER.match(line)
+        words = line[number.end() if number else 0 :].split()
         tokens.update(words)
         last.update(words[-1:])
     inside, at_end, others = Counter[str](), Counter[str](), Counter[str]()
     for token, count in tokens.items():
-        for stem, period in WORD.findall(token[-2 * LONGEST_ABBREVIATION :]):
+        is_word = token.isalpha() and len(token) <= LONGEST_ABBREVIATION  # as most are
+        ending = token[-2 * LONGEST_ABBREVIATION :]
+        for stem, period in [(token, "")] if is_word else WORD.findall(ending):
             word = ORDINAL if stem.isdigit() else stem.lower() + "." * (len(stem) == 1)
-            others[word] += count * (not period)
-            inside[word] += (count - last[token]) * len(period)
-            at_end[word] += last[token] * len(period)
-    usual = [w for w, n in others.items() if inside[w] + at_end[w] < n and w != ORDINAL]
+            if period:
+                inside[word] += count - last[token]
+                at_end[word] += last[token]
+            else:
+                others[word] += count
+    usual = [w for w, n in inside.items() if n + at_end[w] < others[w] and w != ORDINAL]
     ends_inside, ends = (1 + sum(counts[word] for word in usual) for counts in (inside, at_end))
     share = ends_inside / (ends_inside + ends)
-    return sorted(w for w in others if _is_learnt(w, inside[w], at_end[w], others[w], share))
+    return sorted(w for w, n in inside.items() if _is_learnt(w, n, at_end[w], others[w], share))
 
 
 def _is_learnt(word: str, inside: int, at_end: int, others: int, share: float) -> bool:

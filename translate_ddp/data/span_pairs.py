@@ -9,6 +9,7 @@ its form and the lexicon: every machine encodes the same.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import NamedTuple
@@ -51,7 +52,7 @@ class SpanPairs:
     ) -> None:
         self._pairs, self._languages, self._lexicon = pairs, languages, lexicon
         self._rows = np.arange(first_row, first_row + len(pairs))
-        self._shared = [_shared(pair, map(_spans, pair)) for pair in pairs]
+        self._spans = cache(self._find)  # of a row, for all its forms
 
     def form(self, number: int) -> list[MarkedPair]:
         """The pairs, a share of them with their spans as MARKs, and a share with set spans.
@@ -62,21 +63,29 @@ class SpanPairs:
         is_set = uniform(SALT, number, self._rows, 0) < SHARE
         keys = hashes(SALT, number, self._rows, 1)
         is_marked = uniform(SALT, number, self._rows, 2) < MARKED
-        shared = [own * mark for own, mark in zip(self._shared, is_marked.tolist(), strict=True)]
-        columns = self._pairs, shared, is_set.tolist(), keys.tolist()
+        marks = enumerate(is_marked.tolist())
+        shared = [self._spans(row)[1] if mark else [] for row, mark in marks]
+        columns = range(len(self._pairs)), shared, is_set.tolist(), keys.tolist()
         return [
-            self._marked(pair, shared, has_set, Random(key))
+            self._marked(row, shared, has_set, Random(key))
             if shared or has_set
-            else MarkedPair(pair)
-            for pair, shared, has_set, key in zip(*columns, strict=True)
+            else MarkedPair(self._pairs[row])
+            for row, shared, has_set, key in zip(*columns, strict=True)
         ]
 
+    def _find(self, row: int) -> tuple[list[list[Place]], list[list[Place]]]:
+        """The places of the spans on each side of a pair, and those of spans on both sides."""
+        places = list(map(_spans, self._pairs[row]))
+        return places, _shared(self._pairs[row], places) if all(places) else []
+
     def _marked(
-        self, pair: Pair, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
+        self, row: int, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
     ) -> MarkedPair:
+        pair = self._pairs[row]
         numbers = random.sample(range(len(SPAN_TOKENS)), len(SPAN_TOKENS))
-        own = [[(*place, MARK) for place in places] for places in shared]
-        added = _set_spans(pair, self._languages, self._lexicon, random) if has_set else []
+        own = [[(*place, MARK) for place in each] for each in shared]
+        texts = list(map(_without_spans, pair, self._spans(row)[0])) if has_set else []
+        added = _set_spans(texts, self._languages, self._lexicon, random) if has_set else []
         for spans in (own + added, own):
             if len(spans) <= len(SPAN_TOKENS):
                 (source, of_source), (target, of_target) = (
@@ -99,10 +108,9 @@ def _edited(text: str, edits: Sequence[Edit], numbers: Sequence[int]) -> tuple[s
 
 
 def _set_spans(
-    pair: Pair, languages: Sequence[str], lexicon: Lexicon, random: Random
+    texts: Sequence[str], languages: Sequence[str], lexicon: Lexicon, random: Random
 ) -> list[list[Edit]]:
     """The edits of both sides for the spans of one to three phrases, or for one beside the text."""
-    texts = [_without_spans(text) for text in pair]
     phrases = _phrases(texts, lexicon, random) if random.random() < IN_TEXT else []
     spaces = [" " * separates_words(language) for language in languages]
     spans = list[list[Edit]]()
@@ -185,9 +193,9 @@ def _spans(text: str) -> list[Place]:
     return found
 
 
-def _without_spans(text: str) -> str:
+def _without_spans(text: str, places: Sequence[Place]) -> str:
     """The text with MARKs in the place of each character of a span."""
-    for start, end in _spans(text):
+    for start, end in places:
         text = text[:start] + MARK * (end - start) + text[end:]
     return text
 

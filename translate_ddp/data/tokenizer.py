@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from translate_ddp.data.tokenizer_models import (
     EOS,
+    NORMALIZER,
     PAD,
+    PRE_TOKENIZER,
     ROLES,
     SOS,
     SPECIAL_TOKENS,
@@ -45,10 +47,6 @@ EXAMPLE_CHARACTERS = 40
 SPAN_TOKENS = tuple(f"[P{number}]" for number in range(1, 9))
 MARKED = {f"a {MARK} b": [0], f"{MARK}a{MARK}.": [1, 0], f"a, {MARK}": [2]}  # with span numbers
 SENTENCEPIECE_TEXT = '{"sentencepiece": "'  # then the model in base64
-
-# A word is letters with their marks (vowel signs, accents) and joiners, and the space before it.
-# Marks also stay with a digit or a symbol before them, as in emoji.
-WORDS = Regex(r" ?[\p{L}\p{M}\x{200C}\x{200D}]+| ?[\p{N}\p{M}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
 MAX_LINE_BYTES = 100_000  # SentencePiece skips longer lines; a corpus has none
 
@@ -169,11 +167,11 @@ class Tokenizer:
         """The words, with span tokens in the place of MARKs."""
         tokens, words = (len(self) + number for number in numbers), list[Word]()
         for word in row:
-            ids, at = list[int](), 0
-            while at < len(word):
-                is_mark = bool(self._mark) and word[at : at + len(self._mark)] == self._mark
-                ids.append(next(tokens, UNK) if is_mark else word[at])
-                at += len(self._mark) if is_mark else 1
+            ids, at = list(word), -1
+            for _ in range(ids.count(self._mark[0]) if self._mark else 0):
+                at = ids.index(self._mark[0], at + 1)
+                if tuple(ids[at : at + len(self._mark)]) == self._mark:
+                    ids[at : at + len(self._mark)] = [next(tokens, UNK)]
             words.append(tuple(ids))
         return words
 
@@ -325,12 +323,7 @@ def train_json(lines: Iterable[str], kind: TokenizerKind, vocab_size: int) -> by
     settings["vocab_size"] = vocab_size
     if kind == "bpe":
         model = tokenizers.Tokenizer(models.BPE())
-        # NFC is for programs that do not normalize text as `text.py` does. With a space before
-        # it, the first word of a text has the same ids as elsewhere.
-        model.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
-        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        split = pre_tokenizers.Split(WORDS, "isolated")
-        model.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+        model.normalizer, model.pre_tokenizer = NORMALIZER, PRE_TOKENIZER
         model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)

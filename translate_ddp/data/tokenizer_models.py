@@ -1,12 +1,12 @@
 """The models in the files of tokenizers: tokenizer.json and SentencePiece."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, filterfalse, groupby
 from operator import itemgetter
 from typing import Any
 
 import tokenizers
-from tokenizers import pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from translate_ddp.errors import import_optional
 
@@ -15,6 +15,21 @@ PAD, UNK, SOS, EOS = range(4)
 ROLES = ("pad", "unk", "bos", "eos")  # their names in SentencePiece
 
 Word = tuple[int, ...]  # the ids of its tokens
+
+# A word is letters with their marks (vowel signs, accents) and joiners, and the space before it.
+# Marks also stay with a digit or a symbol before them, as in emoji.
+WORDS = Regex(r" ?[\p{L}\p{M}\x{200C}\x{200D}]+| ?[\p{N}\p{M}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+# The steps before byte-level BPE. NFC is for programs that do not normalize text as `text.py` does.
+# With a space before it, the first word of a text has the same ids as elsewhere.
+NORMALIZER = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
+PRE_TOKENIZER = pre_tokenizers.Sequence(
+    [
+        pre_tokenizers.Split(WORDS, "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+)
+STEPS = repr((NORMALIZER, PRE_TOKENIZER))
+KNOWN_CHARACTERS = 2**22  # of the words whose ids a process remembers: about 130 MB
 
 UNUSUAL = "\U0010ffff"  # a character of no vocabulary
 SPACE = "\u2581"  # a space in the name of a SentencePiece piece
@@ -35,6 +50,11 @@ class JsonModel:
         if self.dropout:  # for training: each encoding of a text would have other ids
             model.dropout = None
             self.text = self._model.to_str()
+        own = repr((self._model.normalizer, self._model.pre_tokenizer)) == STEPS
+        added = self._model.get_added_tokens_decoder().values()
+        # With the steps of our own files, no token has a space after another character.
+        self._cuts_at_spaces = own and all(token.special for token in added)
+        self._known, self._characters = [dict[str, list[Any]](), {}], 0
         if isolated:
             steps: list[Any] = [pre_tokenizers.Split(isolated, "isolated")]
             steps += filter(None, [self._model.pre_tokenizer])
@@ -66,12 +86,30 @@ class JsonModel:
         return self._model.get_vocab_size()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
-        return [self._without_names(encoding.ids) for encoding in encodings]
+        return self._joined(lines, by_words=False)
 
     def rows(self, lines: Sequence[str], by_words: bool) -> list[list[Word]]:
+        found = self._joined(lines, by_words)
+        return found if by_words else [[tuple(ids)] for ids in found]
+
+    def _joined(self, lines: Sequence[str], by_words: bool) -> list[list[Any]]:
+        """What `_encoded` returns. A word that is in many texts is encoded once."""
+        if not self._cuts_at_spaces:
+            return self._encoded(lines, by_words)
+        known = self._known[by_words]
+        split = [words if " ".join(words := line.split()) == line else [line] for line in lines]
+        new = [*set(filterfalse(known.__contains__, chain.from_iterable(split)))]
+        known.update(zip(new, self._encoded(new, by_words), strict=True))
+        self._characters += sum(map(len, new))
+        if self._characters > KNOWN_CHARACTERS:
+            self._known, self._characters = [{}, {}], 0  # other threads still have the old ones
+        return [list(chain.from_iterable(map(known.__getitem__, words))) for words in split]
+
+    def _encoded(self, lines: Sequence[str], by_words: bool) -> list[list[Any]]:
+        """The ids of each line, or with `by_words` its words."""
         if not by_words:
-            return [[tuple(ids)] for ids in self.encode(lines)]
+            encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
+            return [self._without_names(encoding.ids) for encoding in encodings]
         rows = []
         for encoding in self._model.encode_batch(list(lines), add_special_tokens=False):
             ids = zip(encoding.word_ids, self._without_names(encoding.ids), strict=True)
