@@ -90,6 +90,7 @@ PLACEHOLDER = re.compile(
     r"|\A(?=(?:[^0-9]*[0-9]){4})(?:[\w-]*[^\W\d_][0-9][\w-]*"  # codes: A1234, UUIDs, ISO-8859-1
     r"|[A-Z]{2}[A-Z0-9]*(?:[/–-][A-Z0-9]+)+)\Z"
 )
+END = re.compile(r"[^\W\d_]+[.!?…]+(?=(?:\{[0-9]*\}|%[sd])+\Z)")  # of a sentence: Read.{0} Next
 SUFFIX = re.compile(r"(?:(?<=\})|(?<=%[sdi]))(?:-[a-z]{2,})+\Z")  # {n}-day
 
 DATE = r"(?:[0-9]{1,2}\.[0-9]{1,2}\.(?:[0-9]{2}){1,2}|[0-9]{4}\.[01][0-9]\.[0-3][0-9])"  # or a time
@@ -160,6 +161,8 @@ def _in_chunk(chunk: str) -> list[tuple[int, int]]:
             start, missing = start - 1, missing + 1
     end += chunk.startswith(":", start) and chunk.startswith(":", end)
     end -= 2 * chunk.endswith(("'s", "’s"), start, end)
+    if sentence := END.match(chunk, start, end):
+        start = sentence.end()
     core = chunk[start:end]
     if link := LINK.search(core):
         return [(start + link.start(), end)]

@@ -51,8 +51,7 @@ LONG_ENTITY = re.compile(r"&(?=#\d{8})")  # is none: Python reads no number of 4
 ELEMENT = re.compile(
     r"<(/?)([A-Za-z][^\s/>=.]*)(?:\"[^\"]*\"|'[^']*'|[^\"'>])*?(/?)>|\[(/?)([a-z]+)(?:=[^\]]*)?()\]"
 )
-ALONE = 1  # the number of tags that are no half of an element, of comments, white space and emoji
-OUTSIDE = re.compile(rf"<!--|{EMOJI}\Z")
+ALONE = 1  # the number of tags that are no half of an element, of comments and white space
 
 
 class Span(NamedTuple):
@@ -201,7 +200,7 @@ def _paired(spans: Sequence[Span]) -> tuple[Span, ...]:
     numbers, opened, count = list[int](), list[tuple[str, int]](), Counter[str]()
     for at, span in enumerate(spans):
         tag = ELEMENT.fullmatch(span.source)
-        is_outside = tag or OUTSIDE.match(span.source) or is_space(span.source)
+        is_outside = tag or span.source.startswith("<!--") or is_space(span.source)
         number = ALONE if is_outside else 0
         end, name, empty = [tag[n] or tag[n + 3] or "" for n in (1, 2, 3)] if tag else ("", "", "/")
         name = name.lower()
@@ -264,7 +263,7 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
 
 def _word(span: Span) -> str:
     """What a span is for the rules of sentences."""
-    return span.source[0] if unicodedata.category(span.source[0]) == "So" else WORD
+    return "\u263a" if re.match(EMOJI, span.source) else WORD
 
 
 class Glossary:
