@@ -1,6 +1,5 @@
 """`translate-ddp validate`: the scores of a model, or of existing translations."""
 
-import re
 import sys
 import zipfile
 from collections import Counter
@@ -28,6 +27,7 @@ from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuat
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, write_new
 from translate_ddp.settings import LanguagePair, SearchConfig
@@ -55,8 +55,6 @@ VARIANTS: dict[str, Callable[[str, str], str]] = {
 FREQUENT_WORDS = 200  # of the sources, each translated alone
 PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
 MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
-REPEATED_WORDS = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
-REPEATED_CHARACTERS = re.compile(r"(.{1,12})\1{4}")
 BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
@@ -318,11 +316,6 @@ def frequent_words(sources: Sequence[str], language: str) -> list[str]:
 
 
 def repeats_itself(text: str, language: str) -> bool:
-    """Whether up to four words occur three times in a row, as in "no no no".
-
-    In languages without spaces between words, in which tripled characters may be words: up to
-    twelve characters, five times in a row.
-    """
-    if separates_words(language):
-        return REPEATED_WORDS.search(" ".join(text.split())) is not None
-    return REPEATED_CHARACTERS.search("".join(text.split())) is not None
+    """Whether words repeat in a loop, or characters where no spaces separate words."""
+    words = text.split()
+    return len(find_loop(words if separates_words(language) else "".join(words))) > 0
