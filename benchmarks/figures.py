@@ -6,6 +6,7 @@ They follow the light and dark mode of the reader, and are as readable on a phon
 """
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from markupsafe import Markup
 
 from benchmarks.common import OWN, RESULTS, ROOT
 from benchmarks.report import shown
-from translate_ddp.apps.reporting.svg_charts import STYLE, Bar, Series, bars, lines, standalone
+from translate_ddp.apps.reporting.svg_charts import STYLE, WIDTH, Bar, Series, bars, lines
 
 FIGURES = ROOT / "docs" / "figures"
 OURS, OTHERS = 0, 7  # colours
+MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of files
 
 # Speed: the title of a panel, its record, and the bars: their labels and the contestants.
 TRAINING = {
@@ -138,6 +140,39 @@ def time_to_quality(results: Path) -> str:
         for name, curve in curves.items()
     ]
     return standalone(lines("Greedy validation BLEU", series, "minutes of training", x_range=[0]))
+
+
+def standalone(*charts: Markup) -> str:
+    """The content of an .svg file: the charts with their titles, one below the other.
+
+    It has a background of its own, as its colours may be dark where the page around it is light.
+    """
+    heading = Markup('<text class="heading" x="{}" y="{}">{}</text>')
+    titles: list[str] = []
+    parts: list[Markup] = []
+    y = MARGIN
+    for title, drawing in map(ET.fromstring, charts):
+        height = int(drawing.get("viewBox", "").split()[3])
+        drawing.attrib |= {"x": f"{MARGIN}", "y": f"{y + HEADING}", "height": f"{height}"}
+        drawing.set("width", f"{WIDTH}")
+        titles.append(title.text or "")
+        parts.append(heading.format(MARGIN, y + 12, titles[-1]))
+        parts.append(Markup(ET.tostring(drawing, encoding="unicode")))
+        y += HEADING + height + MARGIN
+    width = WIDTH + 2 * MARGIN
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
+        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
+        '<rect class="background" width="100%" height="100%"/>{}</svg>\n'
+    ).format(
+        "; ".join(titles),
+        width,
+        y,
+        ZOOM * width,
+        ZOOM * y,
+        STYLE.read_text("utf-8"),
+        Markup("").join(parts),
+    )
 
 
 def _text(x: float, y: float, content: str, kind: str = "") -> Markup:

@@ -7,12 +7,17 @@ import transformers  # pyright: ignore[reportMissingImports]
 from benchmarks.decoders.task import Trained
 from translate_ddp.apps.exporting.huggingface_export import (
     EMBEDDING,
-    TIED,
     pegasus_config,
     pegasus_weights,
 )
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
+
+TIED = (
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
 
 
 def build_pegasus(

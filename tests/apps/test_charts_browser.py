@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
+from benchmarks.figures import standalone
 from tests.apps.test_page_template import page_with
 from tests.helpers import browser
 from tests.helpers.browser import Browser
 from translate_ddp.apps.reporting.page_template import Charts, HeatMap, Page, Section, render_page
-from translate_ddp.apps.reporting.svg_charts import Bar, Mark, Series, bars, lines, standalone
+from translate_ddp.apps.reporting.svg_charts import Bar, Mark, Series, bars, lines
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 HOSTILE = "<img src=x onerror=\"document.title='x'\"><script>document.title='x'</script>"

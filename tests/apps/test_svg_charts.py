@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.figures import standalone
 from tests.helpers.charts import drawn, marks, number, size, svg, texts
 from translate_ddp.apps.reporting.svg_charts import (
     STYLE,
@@ -16,7 +17,6 @@ from translate_ddp.apps.reporting.svg_charts import (
     Series,
     bars,
     lines,
-    standalone,
     tick_texts,
     ticks,
 )

@@ -30,7 +30,8 @@ KINDS: dict[str, Kind] = {
 
 def curves() -> str:
     """The training loss of one rank and of two."""
-    from translate_ddp.apps.reporting.svg_charts import Series, lines, standalone
+    from benchmarks.figures import standalone
+    from translate_ddp.apps.reporting.svg_charts import Series, lines
 
     series = []
     for name, folder in (("one rank", "one"), ("two ranks", "two")):

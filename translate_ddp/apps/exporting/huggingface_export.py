@@ -64,11 +64,6 @@ NAMES = {  # our part of a name -> theirs; norms first: their names contain othe
     "out": "out_proj",
 }
 EMBEDDING = "model.shared.weight"  # of both sides and of the output
-TIED = (
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
-    "lm_head.weight",
-)
 SPECIAL_IDS = {
     "pad_token_id": PAD,
     "bos_token_id": SOS,

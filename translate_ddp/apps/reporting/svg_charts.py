@@ -8,7 +8,6 @@ that are not finite have no place and are left out. A chart is complete without 
 
 import math
 import unicodedata
-import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -32,7 +31,6 @@ FARTHEST = 1e5  # places outside of the chart: browsers draw with 32 bits
 CHARACTER_WIDTH, WIDE_CHARACTER = 6.5, 12.0  # about, of the font in charts.css
 LEGEND_ROW, LEGEND_CHARACTERS = 16, 44
 BAR_ROW, BAR_HEIGHT, BAR_CHARACTERS = 40, 16, 52
-MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of files
 NO_XML = str.maketrans(dict.fromkeys("\ufffe\uffff", "\ufffd"))
 
 Limits = tuple[float, float]
@@ -125,39 +123,6 @@ def bars(title: str, items: Iterable[Bar]) -> Markup:
         drawn.append(_text(x + width + 6, y + 32, bar.text))
     description = "; ".join(f"{bar.label}: {bar.text}" for bar in items)
     return _figure(title, description, drawn, len(items) * BAR_ROW)
-
-
-def standalone(*charts: Markup) -> str:
-    """The content of an .svg file: the charts with their titles, one below the other.
-
-    It has a background of its own, as its colours may be dark where the page around it is light.
-    """
-    heading = Markup('<text class="heading" x="{}" y="{}">{}</text>')
-    titles: list[str] = []
-    parts: list[Markup] = []
-    y = MARGIN
-    for title, drawing in map(ET.fromstring, charts):
-        height = int(drawing.get("viewBox", "").split()[3])
-        drawing.attrib |= {"x": f"{MARGIN}", "y": f"{y + HEADING}", "height": f"{height}"}
-        drawing.set("width", f"{WIDTH}")
-        titles.append(title.text or "")
-        parts.append(heading.format(MARGIN, y + 12, titles[-1]))
-        parts.append(Markup(ET.tostring(drawing, encoding="unicode")))
-        y += HEADING + height + MARGIN
-    width = WIDTH + 2 * MARGIN
-    return Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
-        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
-        '<rect class="background" width="100%" height="100%"/>{}</svg>\n'
-    ).format(
-        "; ".join(titles),
-        width,
-        y,
-        ZOOM * width,
-        ZOOM * y,
-        STYLE.read_text("utf-8"),
-        Markup("").join(parts),
-    )
 
 
 # --- axes ---
