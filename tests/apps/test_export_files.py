@@ -26,7 +26,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import publish, write_new
+from translate_ddp.runtime.files import publish, write_atomically
 from translate_ddp.training.checkpoint import write as write_state
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator
@@ -169,7 +169,7 @@ def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
         with pytest.raises(UserError, match="a.pt cannot be written: File too large"):
             publish(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
         with pytest.raises(UserError, match="b.txt cannot be written: File too large"):
-            write_new(tmp_path / "b.txt", bytes(3000))
+            publish(tmp_path / "b.txt", lambda path: write_atomically(path, bytes(3000)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert list(tmp_path.iterdir()) == []

@@ -65,7 +65,7 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content
         (["one/metrics.jsonl"], "one/metrics.jsonl is a file: pass its folder, .*/one$"),
         (["."], r"\. holds no metrics.jsonl: pass the --model_folder"),
         (["one", "two", "--output", "one"], "--output one is a folder"),
-        (["one", "--output", "no/x.html"], "there is no folder no"),
+        (["one", "--output", "no/x.html"], "There is no folder no"),
         (["one"] * (MAX_RUNS + 1), "1 to 8 folders, but was given 9"),
     ],
 )

@@ -143,5 +143,7 @@ def test_list_replaces_no_file(tmp_path: Path, name: str):
     (tmp_path / "kept.tsv").write_text("kept")
     flags = ["--dataset", "demo", "--lang_tgt", "it", "--rows", str(tmp_path / name)]
     code, output = translate_ddp(tmp_path, "inspect", *flags)
-    assert code == 2 and output.count("\n") == 1 and output.startswith("error: --rows "), output
+    assert code == 2 and output.count("\n") == 1 and output.endswith("pass another --rows.\n"), (
+        output
+    )
     assert (tmp_path / "kept.tsv").read_text() == "kept"

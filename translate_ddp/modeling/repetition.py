@@ -8,6 +8,9 @@ tokens.
 
 import re
 from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 UNIT = 12  # tokens that are repeated, at most
 REPEATED, TIMES = 24, 4  # tokens of all repetitions, and their number, at least
@@ -17,10 +20,11 @@ EVERY = 8  # tokens: only hypotheses of such lengths are looked at
 LOOP = re.compile(rf"(.{{2,{UNIT}}}?)\1\1|(.)\2\2\2", re.DOTALL)
 
 
-def find_loop(ids: Sequence[int]) -> Sequence[int]:
-    """The tokens that the ids repeat in a row; none if they do not."""
-    found = LOOP.search("".join(map(chr, ids)))
-    return ids[found.start() : found.end()] if found else []
+def find_loop(tokens: Sequence[T]) -> Sequence[T]:
+    """The tokens, words or characters that are repeated in a row; empty if none are."""
+    numbers: dict[T, int] = {}
+    found = LOOP.search("".join(chr(numbers.setdefault(each, len(numbers))) for each in tokens))
+    return tokens[found.start() : found.end()] if found else tokens[:0]
 
 
 def only_repeats(ids: Sequence[int]) -> bool:

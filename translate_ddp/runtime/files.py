@@ -138,14 +138,14 @@ def sync_folder(folder: Path) -> None:
             raise
 
 
-def check_new(output: Path) -> None:
-    """Raise UserError if the output exists, or if there is no folder for it."""
+def check_new(output: Path, flag: str = "--output") -> None:
+    """Raise UserError if the output exists, if it is no file, or if there is no folder for it."""
     if output == Path("-") or output.is_fifo() or output.is_char_device():
-        raise UserError(f"--output {output} is no file: pass the name of a new one.")
+        raise UserError(f"{flag} {output} is no file: pass the name of a new one.")
     if output.exists() or output.is_symlink():
-        raise UserError(f"{output} exists already: delete it, or pass another --output.")
+        raise UserError(f"{output} exists already: delete it, or pass another {flag}.")
     if not output.parent.is_dir():
-        raise UserError(f"There is no folder {output.parent}: create it, or pass another --output.")
+        raise UserError(f"There is no folder {output.parent}: create it, or pass another {flag}.")
 
 
 def publish(output: Path, write: Callable[[Path], T]) -> T:
@@ -167,10 +167,3 @@ def publish(output: Path, write: Callable[[Path], T]) -> T:
         shutil.rmtree(partial, ignore_errors=True)
         if partial.is_file():
             partial.unlink()
-
-
-def write_new(output: Path, data: bytes) -> None:
-    """Write the file as a whole. Raises UserError if it exists, or if that fails."""
-    check_new(output)
-    with explain_write_errors(output):
-        write_atomically(output, data)

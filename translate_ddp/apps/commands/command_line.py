@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import tyro
 
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import explain_write_errors, write_atomically
+from translate_ddp.runtime.files import check_new, explain_write_errors, write_atomically
 
 C = TypeVar("C")
 FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
@@ -151,20 +151,12 @@ def run_folder(name: str) -> Path:
     return folder
 
 
-def check_new_file(path: Path, flag: str) -> None:
-    """Raise UserError if the file exists, or cannot be created in its folder."""
-    if path.exists():
-        raise UserError(f"{flag} {path} exists: pass a new file.")
-    if not path.parent.is_dir():
-        raise UserError(f"{flag} {path}: there is no folder {path.parent}.")
-
-
 def check_page(path: Path, flag: str) -> None:
     """Raise UserError if a page cannot be written there, or would replace something else."""
     if path.is_dir():
         raise UserError(f"{flag} {path} is a folder: pass a new file in it.")
     if not path.exists():
-        return check_new_file(path, flag)
+        return check_new(path, flag)
     with path.open("rb") as file:
         if GENERATOR not in file.read(START_BYTES):
             raise UserError(

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from translate_ddp.apps.commands.command_line import (
-    check_new_file,
     check_page,
     given_flags,
     write_page,
@@ -17,7 +16,7 @@ from translate_ddp.apps.commands.command_line import (
 from translate_ddp.console import counted, print_line
 from translate_ddp.errors import UserError
 from translate_ddp.presets import choose_preset, fit_vocabulary, with_preset
-from translate_ddp.runtime.files import explain_write_errors
+from translate_ddp.runtime.files import check_new, explain_write_errors
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import (
     BatchConfig,
@@ -69,7 +68,7 @@ def run(config: InspectConfig) -> None:
         check_page(page, "--html")
     listed = Path(config.rows) if config.rows else None
     if listed is not None:
-        check_new_file(listed, "--rows")
+        check_new(listed, "--rows")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes the temporary folder
     given = given_flags(sys.argv[2:])
     existing_size(config.tokenizer, config.corpus.languages_name, "vocab_size" in given)

@@ -1,6 +1,5 @@
 """`translate-ddp validate`: the scores of a model, or of existing translations."""
 
-import re
 import sys
 import zipfile
 from collections import Counter
@@ -28,8 +27,9 @@ from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuat
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.runtime.files import check_new, write_new
+from translate_ddp.runtime.files import check_new, publish, write_atomically
 from translate_ddp.settings import LanguagePair, SearchConfig
 from translate_ddp.spans import Glossary
 from translate_ddp.text import lower, normalize, separates_words, upper
@@ -55,8 +55,6 @@ VARIANTS: dict[str, Callable[[str, str], str]] = {
 FREQUENT_WORDS = 200  # of the sources, each translated alone
 PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
 MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
-REPEATED_WORDS = re.compile(r"(?<!\S)(\S+(?: \S+){0,3})(?: \1){2}(?!\S)")
-REPEATED_CHARACTERS = re.compile(r"(.{1,12})\1{4}")
 BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
@@ -143,7 +141,8 @@ def run(config: ValidateConfig) -> None:
     if config.protection.glossary:
         print_line(describe_terms(system, pairs, config.protection.create().glossary))
     if config.output:
-        write_new(Path(config.output), to_bytes(system.predictions))
+        data = to_bytes(system.predictions)
+        publish(Path(config.output), lambda partial: write_atomically(partial, data))
     if config.perturbed and translator is not None:
         whole = partial(translator.translate, report=lambda text, message: None, split="none")
         for line in describe_perturbed(partial(whole, **asdict(config.search)), pairs):
@@ -318,11 +317,6 @@ def frequent_words(sources: Sequence[str], language: str) -> list[str]:
 
 
 def repeats_itself(text: str, language: str) -> bool:
-    """Whether up to four words occur three times in a row, as in "no no no".
-
-    In languages without spaces between words, in which tripled characters may be words: up to
-    twelve characters, five times in a row.
-    """
-    if separates_words(language):
-        return REPEATED_WORDS.search(" ".join(text.split())) is not None
-    return REPEATED_CHARACTERS.search("".join(text.split())) is not None
+    """Whether words repeat in a loop, or characters where no spaces separate words."""
+    words = text.split()
+    return len(find_loop(words if separates_words(language) else "".join(words))) > 0
