@@ -82,7 +82,8 @@ class SpanPairs:
         self, row: int, shared: Sequence[Sequence[Place]], has_set: bool, random: Random
     ) -> MarkedPair:
         pair = self._pairs[row]
-        numbers = random.sample(range(len(SPAN_TOKENS)), len(SPAN_TOKENS))
+        most = len(SPAN_TOKENS)
+        numbers = random.sample(range(most), most if has_set else min(len(shared), most))
         own = [[(*place, MARK) for place in each] for each in shared]
         texts = list(map(_without_spans, pair, self._spans(row)[0])) if has_set else []
         added = _set_spans(texts, self._languages, self._lexicon, random) if has_set else []
@@ -205,6 +206,6 @@ def _shared(texts: Sequence[str], places: Iterable[Sequence[Place]]) -> list[lis
     once = list[dict[str, Place]]()
     for text, found in zip(texts, places, strict=True):
         parts = [text[start:end] for start, end in found]
-        counts = Counter(parts)
+        counts = Counter(parts) if len(parts) > 1 else dict.fromkeys(parts, 1)
         once.append({part: at for part, at in zip(parts, found, strict=True) if counts[part] == 1})
     return [[side[part] for side in once] for part in once[0] if part in once[1]]
