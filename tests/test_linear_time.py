@@ -32,6 +32,7 @@ OTHERS: Mapping[str, Callable[[str], object]] = {
     "tgt": lambda text: text,
     "markup": lambda text: "html",
     "language": lambda text: "en",
+    "code": lambda text: "nb",
     "random": lambda text: Random(1),
     "draws": lambda text: [0.0] * 4,
     "key": lambda text: 1,

@@ -197,7 +197,8 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
     (tmp_path / "a").write_text("sun  moon\ntree\n")
     chosen = choose_sentences(model, str(tmp_path / "a"), "", trained)
     assert chosen.source_texts == ["sun moon", "tree"] and chosen.references == []
-    other = replace(model.state.run.identity, always={"training data": "0123456789ab"})
+    digests = dict.fromkeys(("training data", "validation data"), "0123456789ab")
+    other = replace(model.state.run.identity, always=digests)
     unknown = replace(
         model, state=replace(model.state, run=replace(model.state.run, identity=other))
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import chain, product
 from typing import Any
 
 import langcodes
@@ -26,6 +26,7 @@ USUAL_NAMES = {
     """.split()
 }
 SEPARATORS = re.compile(r"[\s_.:,/()\[\]@-]+")  # of the words of a name, and of the parts of a code
+LONGEST_NAME = 6  # words of a language's name
 REGIONAL = re.compile("[a-z]{2,3}([-_][A-Z][a-z]{3})?([-_]([A-Z]{2}|[0-9]{3}))?")
 
 # Unicode has no property of this name in Python, but names begin with the script. These do not.
@@ -128,8 +129,9 @@ def folded_names(code: str) -> frozenset[str]:
 def names_other(text: str, code: str) -> bool:
     """Whether a text has a longer name that is of another language: Norwegian Nynorsk, not nb."""
     words, base = folded(text).split(), base_language(code)
-    spans = (" ".join(words[i:j]) for i, j in combinations(range(len(words) + 1), 2) if j > i + 1)
-    return any(base_language(language_codes().get(span, base)) != base for span in spans)
+    places = ((at, n) for n in range(2, LONGEST_NAME + 1) for at in range(len(words) - n + 1))
+    names = (" ".join(words[at : at + n]) for at, n in places)
+    return any(base_language(language_codes().get(name, base)) != base for name in names)
 
 
 def variant_of(text: str, code: str) -> str | None:
