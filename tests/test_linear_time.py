@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -63,9 +64,11 @@ TEXTS += [(random_.choice(STARTS), "".join(random_.choices(UNITS, k=3))) for _ i
 
 
 def modules() -> Iterator[Any]:
+    """All modules, except those of a feature whose optional packages are not installed."""
     for each in pkgutil.walk_packages(translate_ddp.__path__, "translate_ddp."):
         if not each.name.endswith("__main__"):
-            yield importlib.import_module(each.name)
+            with suppress(ModuleNotFoundError):
+                yield importlib.import_module(each.name)
 
 
 def text_functions() -> dict[str, Callable[[str], object]]:
