@@ -56,7 +56,7 @@ UNITS = (
     '|http://(|x=|a-|a:|\u0301|\u200b|가|İ| |\t|\n|{"|""|,|;|@@ |▁|A1|#a|://'
 ).split("|")
 # What stands once before a unit that is repeated.
-STARTS = ('%|+|{{|<a|<|</|<!--|&#|&|a@|a.|a. |"|(|@|#|http://|C:\\|**').split("|")
+STARTS = ('%|+|{{|[|[[|[a=|<a|<|</|<!--|&#|&|a@|a.|a. |"|(|@|#|http://|C:\\|**').split("|")
 random_ = Random(2)
 TEXTS = [("", unit) for unit in UNITS]
 TEXTS += [(start, unit) for start in STARTS for unit in ("0", "1", " ", "a", "a.", "(")]

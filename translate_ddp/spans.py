@@ -237,7 +237,9 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
     """
     text, marks = line.text, [mark.start() for mark in re.finditer(MARK, line.text)]
     spans = dict(zip(marks, line.spans, strict=True))
-    elements = {at: span.element for at, span in spans.items() if span.element}
+    elements = {
+        at: span.element for at, span in spans.items() if span.element and not is_space(span.source)
+    }
     places = [at for at in range(len(text)) if at not in elements]
     plain = "".join(_word(spans[at]) if at in spans else text[at] for at in places)
     at_number = {number: at for at, number in elements.items()}
@@ -263,7 +265,7 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
 
 def _word(span: Span) -> str:
     """What a span is for the rules of sentences."""
-    return "\u263a" if re.match(EMOJI, span.source) else WORD
+    return " " if is_space(span.source) else "\u263a" if re.match(EMOJI, span.source) else WORD
 
 
 class Glossary:

@@ -46,7 +46,7 @@ ESCAPE = partial(html.escape, quote=False)
         # Placeholders of programs and templates, and words that only look so
         "⟦%{name}⟧ ⟦{{{x}}}⟧ ⟦{ $name }⟧ ⟦{{ x | upper }}⟧ ⟦%1⟧ ⟦%n⟧ ⟦$1⟧ ⟦:name⟧ ⟦%Y-%m-%d⟧",
         "⟦%<n>d⟧ ⟦%@⟧ ⟦%d%%⟧ ⟦{$x}⟧ ⟦$x->y⟧ ⟦$t(a)⟧ ⟦@{{ x }}⟧ ⟦*|NAME|*⟧ ⟦[[x]]⟧ ⟦[X14X]⟧",
-        "⟦###1234###⟧ and ⟦__x__⟧",
+        "⟦###1234###⟧ and ⟦__x__⟧, ⟦--no_color⟧ or --, ⟦|count|⟧, ⟦@.lower:a.b⟧",
         "⟦{n, plural, one {# file} other {{n} files of {x}}}⟧ and ⟦{0, number}⟧, {yes, we can}",
         "⟦<%= a b %>⟧ ⟦{% if x %}⟧you⟦{% endif %}⟧ ⟦<?php x y ?>⟧ ⟦{\\i1}⟧go⟦{\\i0}⟧ ⟦{#a}⟧b⟦{/a}⟧",
         "⟦<color=#ff0000>⟧my⟦</color>⟧ ⟦<v Ann Lee>⟧We ⟦[b]⟧my⟦[/b]⟧ ⟦[u=x]⟧it⟦[/u]⟧ ⟦<i a='b'/>⟧",
@@ -57,6 +57,7 @@ ESCAPE = partial(html.escape, quote=False)
         "U.S. at 3:30, e.g. tod@s amig@, *a* _b_ ~~c~~ ==d== #1 5@3 (a) [sic] {see this} 3 @ 5 = x",
         # Numbers and codes
         "⟦12345⟧km ⟦localhost:8080⟧ ⟦6171-1231-1311-1231⟧ ⟦10.0.0.1:8080⟧ ⟦1-800-555-1234⟧ ⟦A1234⟧",
+        "⟦B-1234⟧ 文件⟦C:\\a\\b.txt⟧是，电话⟦010-12345678⟧。",
         "⟦550e8400-e29b-41d4-a716-446655440000⟧ ⟦ISO-8859-1⟧ Windows-⟦1252⟧ UTF-8 No.⟦1234⟧ ٢٠٢٤",
         # Scripts without spaces, Korean and Cyrillic
         "在⟦2024⟧年打开⟦report.pdf⟧文件，见⟦https://a.b/c⟧をご覧 ⟦2024⟧년 ⟦%s⟧个 ⟦{x}⟧さん",

@@ -211,13 +211,15 @@ def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) 
 
 
 def find_parts(line: str, language: str) -> list[slice]:
-    """The parts of a line between all marks that may end a sentence, each of two words at least."""
-    ends = GREEK_SENTENCE_END if base_language(language) in GREEK else SENTENCE_END
-    starts = [0]
-    for end in ends.finditer(line):
+    """The parts of a line between all marks after a word that may end a sentence."""
+    base, starts = base_language(language), [0]
+    known = ABBREVIATIONS.union(ABBREVIATIONS_OF.get(base, ()))
+    for end in (GREEK_SENTENCE_END if base in GREEK else SENTENCE_END).finditer(line):
         before = line[max(starts[-1], end.start() - LONGEST_ADDRESS) : end.start()]
-        is_apart = end[4] or (before[-1:].islower() and line[end.end() : end.end() + 1].isupper())
-        is_part = end[1][0] in FULL_STOPS or (is_apart and len(before.split()) > 1)
+        word = re.search(rf"\w{{2,}}(?=[{CLOSING}{EMPHASIS}]*$)", before)
+        is_inner = not word or word[0].lower() in known  # 3.50, U.S., Dr.
+        is_number = before[-1:].isdigit() and line[end.end() : end.end() + 1].isdigit()
+        is_part = end[1][0] in FULL_STOPS or not (is_inner or is_number)
         if is_part and has_letter(before) and end.end() < len(line):
             starts.append(end.end())
     parts = pairwise([*starts, len(line)])
