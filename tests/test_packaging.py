@@ -170,7 +170,7 @@ USED_BY_THE_PATH = {
     "training.report_sink": "the record of the report",
     "training.run_info": "messages at start and end",
     "training.state": "what a checkpoint holds",
-    "training.trackers": "W&B and trackio",
+    "training.trackers": "W&B and TensorBoard",
     "training.validation": "decodes and scores",
     "runtime.device": "chooses the device",
     "runtime.environment": "before the imports",

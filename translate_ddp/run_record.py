@@ -34,8 +34,9 @@ VALIDATION_FILE = "validation.json"
 STATUS_FILE = "STATUS.json"
 SETTINGS_FILE = "config.yaml"
 REPORT_FILE = "report.html"
-# Files of one run, which a new run in the same folder does not continue.
-RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE)
+# Files of one run, which a new run in the same folder does not continue: names or patterns.
+TENSORBOARD = "events.out.tfevents.*"
+RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE, TENSORBOARD)
 MAX_DEPTH = 20  # of lists and mappings in a YAML file
 
 TextRow = tuple[str, str, str]  # source, reference, translation

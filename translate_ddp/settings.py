@@ -561,12 +561,12 @@ class LogbookConfig:
     """Weights & Biases group; '': the variable WANDB_RUN_GROUP, or none."""
     wandb_mode: WandbMode = "auto"
     """auto: the variable WANDB_MODE, else online if there is an API key, else offline."""
-    trackio_project: str = ""
-    """trackio project to log to; '': none. Needs pip install -r requirements-trackio.txt."""
+    tensorboard: bool = False
+    """Write event files for TensorBoard. Needs pip install -r requirements-tensorboard.txt."""
 
     def __post_init__(self) -> None:
-        if self.trackio_project:
-            check_installed("trackio", "trackio_project")
+        if self.tensorboard:
+            check_installed("tensorboard", "--tensorboard")
 
 
 @dataclass(frozen=True)

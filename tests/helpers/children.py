@@ -16,7 +16,7 @@ IMPORTS = """
     from pathlib import Path
     from translate_ddp.settings import LogbookConfig
     from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, Sample, Sink
-    from translate_ddp.training.trackers import open_trackers
+    from translate_ddp.training.trackers import chosen_trackers
     from translate_ddp.training.state import LogOffset
 """
 
@@ -25,7 +25,7 @@ def child(
     tmp_path: Path,
     script: str,
     mode: str = "disabled",
-    project: str = "",
+    tensorboard: bool = False,
     before: str = "",
     run_id: str = "r1",
     offset: LogOffset | None = None,
@@ -33,20 +33,19 @@ def child(
 ) -> list[str]:
     """The command of a process that opens a logbook in `tmp_path / "run"`, then runs `script`.
 
-    The logbook has the console, metrics.jsonl and the `tracker`: W&B in this mode, or trackio with
-    this project. `before` runs before it is opened.
+    The logbook has the console, metrics.jsonl and the `tracker`: W&B in this mode, or TensorBoard.
+    `before` runs before it is opened.
     """
-    settings = f"wandb_mode={mode!r}, wandb_group='g1', trackio_project={project!r}"
+    settings = f"wandb_mode={mode!r}, wandb_group='g1', tensorboard={tensorboard}"
     settings += f", wandb_project={wandb_project!r}"
     opening = f"""
         folder = Path({str(tmp_path / "run")!r})
         logbook = Logbook()
         logbook.sinks += [ConsoleSink(), JsonlSink(folder, {offset!r}, logbook.message)]
-        opened = open_trackers(
-            LogbookConfig({settings}), folder, {run_id!r}, {{"lr": 0.5}}, logbook.message
-        )
-        tracker = [Sink(), *opened][-1]
-        logbook.sinks += opened
+        settings, tracker = LogbookConfig({settings}), Sink()
+        for kind in chosen_trackers(settings):
+            tracker = kind(settings, folder, {run_id!r}, 0, {{"lr": 0.5}}, logbook.message)
+            logbook.sinks.append(tracker)
     """
     parts = [IMPORTS, before, opening, script, "logbook.close()"]
     return [sys.executable, "-c", "\n".join(dedent(part) for part in parts)]
@@ -54,7 +53,7 @@ def child(
 
 def environment(tmp_path: Path, more: dict[str, str] | None = None) -> dict[str, str]:
     """No settings of trackers, a home without an account, and no server unless a test starts it."""
-    prefixes = ("PYTHON", "WANDB_", "TRACKIO_", "NETRC")
+    prefixes = ("PYTHON", "WANDB_", "NETRC")
     others = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     ours = {
         "HOME": str(tmp_path / "home"),

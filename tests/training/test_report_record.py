@@ -153,20 +153,26 @@ def test_stopped_and_resumed_run_has_two_launches(run: Run):
     assert [end.state for end in read_run(run.folder).ends] == ["preempted", "finished"]
 
 
+def record_in(folder: Path) -> dict[str, bytes]:
+    """The content of each file of the record, by its name."""
+    return {path.name: path.read_bytes() for name in RECORD_FILES for path in folder.glob(name)}
+
+
 def test_new_run_and_run_that_goes_back_archive_the_record(run: Run):
     start(run).succeed()
-    before = {name: (run.folder / name).read_bytes() for name in RECORD_FILES}
+    (run.folder / "events.out.tfevents.1").write_bytes(b"TensorBoard")
+    before = record_in(run.folder)
     middle = read_run(run.folder).samples[0].step
     start(run, "--preload", "1", "--max_steps", str(middle + 1)).succeed()
     archive = run.folder / "earlier-001"
-    assert {name: (archive / name).read_bytes() for name in RECORD_FILES} == before
+    assert record_in(archive) == before
     assert [sample.step for sample in read_run(run.folder).samples] == [middle, middle + 1]
     assert len(read_run(run.folder).launches) == 2
 
-    before = {name: (run.folder / name).read_bytes() for name in RECORD_FILES}
+    before = record_in(run.folder)
     start(run, "--preload", "", "--max_steps", "2").succeed()
     archive = run.folder / "earlier-002"
-    assert {name: (archive / name).read_bytes() for name in RECORD_FILES} == before
+    assert record_in(archive) == before
     assert [launch.step for launch in read_run(run.folder).launches] == [0]
     assert [sample.step for sample in read_run(run.folder).samples] == [2]
 

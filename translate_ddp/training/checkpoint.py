@@ -332,7 +332,7 @@ class CheckpointStore:
         if history is None:
             self._check_basename()
         mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
-        record = [path for name in RECORD_FILES if (path := self.folder / name).exists()]
+        record = [path for name in RECORD_FILES for path in self.folder.glob(name)]
         if len(mine) == len(held) and (mine or not record):
             return None
         archive = self._create_archive()

@@ -1,7 +1,7 @@
 """The logbook sends what a run logs to every sink, and prints messages and progress.
 
 On other ranks than 0 it has no sinks and prints nothing. The sinks for the console and for
-metrics.jsonl are here; those for W&B and trackio in `trackers`, that for the report in
+metrics.jsonl are here; those for W&B and TensorBoard in `trackers`, that for the report in
 `report_sink`.
 """
 

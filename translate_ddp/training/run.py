@@ -73,7 +73,7 @@ from translate_ddp.training.run_info import (
 )
 from translate_ddp.training.state import Position, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, reseed
-from translate_ddp.training.trackers import open_trackers
+from translate_ddp.training.trackers import chosen_trackers
 from translate_ddp.training.trainer import Trainer
 
 RECORD_SECONDS = 5.0  # for the page of the run, when it ends by an error
@@ -457,7 +457,10 @@ def open_logbook(
     logbook.sinks += [ConsoleSink(), metrics]
     logbook.offset, logbook.last_time = metrics.offset, metrics.last_time
     published = tracker_config(info.config, model, world)
-    logbook.sinks += open_trackers(config.logbook, folder.path, info.run_id, published, message)
+    step = state.position.global_step if state else 0
+    for kind in chosen_trackers(config.logbook):
+        tracker = kind(config.logbook, folder.path, info.run_id, step, published, message)
+        logbook.sinks.append(tracker)
     # Not in another thread, as the main thread may use them.
     close = lambda _: logbook.close(UPLOAD_SECONDS, failed=True)  # noqa: E731
     world.supervisor.at_end(close, 1.5 * UPLOAD_SECONDS, in_main_thread=True)

@@ -175,7 +175,7 @@ def count_parameters(model: Transformer) -> int:
 
 
 def tracker_config(config: Settings, model: Transformer, world: World) -> dict[str, Any]:
-    """The configuration for W&B and trackio: settings except paths, and the values of `auto`."""
+    """The configuration for trackers: settings except paths, and the values of `auto`."""
     values = by_name(without_paths(config))
     known = all_settings()
     settings = {n: v for n, v in values.items() if not (n in known and known[n].path)}

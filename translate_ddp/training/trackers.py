@@ -1,4 +1,4 @@
-"""Experiment trackers: Weights & Biases, and trackio, which has the same interface.
+"""Experiment trackers: Weights & Biases, and TensorBoard.
 
 A tracker never prompts, blocks or ends a run. All calls run on a background thread. Only the start
 and the end wait for it, for a bounded time. After the first failed call there are no others, and
@@ -18,10 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from translate_ddp.errors import import_optional
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import LogbookConfig, WandbMode
-from translate_ddp.training.logbook import Sample, Sink, shown_samples
+from translate_ddp.training.logbook import Sample, Sink, sample_lines, shown_samples
 
 # Start and end of a tracker take at most 30 s each.
 START_SECONDS = 27.0
@@ -34,27 +33,16 @@ ROOM_BYTES = 1 << 16  # more than W&B writes at once
 REASON_CHARACTERS = 250  # of an error
 
 
-def open_trackers(
-    settings: LogbookConfig,
-    folder: Path,
-    run_id: str,
-    config: Mapping[str, Any],
-    message: Callable[[str], None],
-) -> list[Sink]:
-    """The trackers of a run that its settings name. They log to the run `run_id`.
-
-    `config` is published, `message` prints failures.
-    """
-    kinds: list[type[TrackerSink]] = []
-    if resolve_mode(settings.wandb_mode) != "disabled":
-        kinds.append(WandbSink)
-    if settings.trackio_project:
-        kinds.append(TrackioSink)
-    return [kind(settings, folder, run_id, config, message) for kind in kinds]
+def chosen_trackers(settings: LogbookConfig) -> "list[type[TrackerSink]]":
+    wandb = [WandbSink] * (resolve_mode(settings.wandb_mode) != "disabled")
+    return [*wandb, *[TensorBoardSink] * settings.tensorboard]
 
 
 class TrackerSink(Sink, ABC):
-    """Logs to one run of a tracker. Subclasses start it, and know its peculiarities."""
+    """Logs to the run `run_id` of a tracker, which has its records up to `step`.
+
+    `config` is published, `message` prints failures.
+    """
 
     name = ""  # of the tracker, in messages
 
@@ -63,16 +51,17 @@ class TrackerSink(Sink, ABC):
         settings: LogbookConfig,
         folder: Path,
         run_id: str,
+        step: int,
         config: Mapping[str, Any],
         message: Callable[[str], None],
     ) -> None:
         self.settings, self.folder = settings, folder
-        self.run_id, self.config = run_id, dict(config)
+        self.run_id, self.step, self.config = run_id, step, dict(config)
         self.status = ""
         self.warning = ""  # of the start
         self.upload = ""  # the command that uploads what is on disk
         self._message = message
-        self._run: Any = None  # with `log` and `finish`; None: not started, or stopped
+        self._run: Any = None  # of the library; None: not started, or stopped
         self._thread = BackgroundThread(self.name, stop_after_error=True)
         try:
             self._run = self._thread.result(self.start, START_SECONDS)
@@ -85,32 +74,30 @@ class TrackerSink(Sink, ABC):
     def start(self) -> Any:
         """The started run; sets `status`."""
 
-    def check(self) -> None:
-        """Raise an error if a record would be lost."""
-
-    def point(self, step: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values as the tracker stores them."""
-        return dict(values)
+    @abstractmethod
+    def log_scalars(self, run: Any, step: int, scalars: Mapping[str, float]) -> None:
+        """Log the named scalars of a step."""
 
     @abstractmethod
-    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
-        """Log samples; `table` makes a table of a library."""
+    def log_samples(self, run: Any, step: int, samples: Sequence[Sample]) -> None:
+        """Log some translations of a validation."""
+
+    @abstractmethod
+    def finish(self, run: Any, failed: bool) -> None:
+        """Write or upload the remaining records."""
+
+    def check_disk(self) -> None:
+        """Raise OSError if the disk is full: libraries would lose records or print tracebacks."""
+        if shutil.disk_usage(self.folder).free < ROOM_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        values = self.point(step, scalars)
-        self._submit(lambda run: run.log(values, step=step))
+        values = dict(scalars)
+        self._submit(lambda run: self.log_scalars(run, step, values))
 
     def validated(self, step: int, samples: Sequence[Sample]) -> None:
-        columns, data = list(Sample._fields), [list(sample) for sample in shown_samples(samples)]
-        self._submit(
-            lambda run: self.log_table(
-                run, step, lambda library: library.Table(columns=columns, data=data)
-            )
-        )
-
-    def finish(self, run: Any, failed: bool) -> None:
-        """Upload the remaining records."""
-        run.finish()
+        shown = shown_samples(samples)
+        self._submit(lambda run: self.log_samples(run, step, shown))
 
     def close(self, seconds: float, failed: bool) -> None:
         """Upload for at most `seconds` and `END_SECONDS`. Records that remain are on disk."""
@@ -134,7 +121,7 @@ class TrackerSink(Sink, ABC):
             return self._give_up(self._thread.error)
 
         def work() -> None:
-            self.check()
+            self.check_disk()
             call(run)
 
         self._thread.submit(work)
@@ -151,21 +138,33 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:REASON_CHARACTERS]
 
 
-class TrackioSink(TrackerSink):
-    """trackio: a local database, shown by `trackio show`. It warns itself of a full disk."""
+class TensorBoardSink(TrackerSink):
+    """TensorBoard: event files in the model folder, by torch's own writer."""
 
-    name = "trackio"
+    name = "TensorBoard"
 
     def start(self) -> Any:
-        # trackio keeps its current run per thread: the module is what has `log` and `finish`.
-        library = import_optional("trackio", "requirements-trackio.txt")
-        project = self.settings.trackio_project
-        library.init(project, embed=False, name=self.run_id, config=self.config, resume="allow")
-        self.status = f"trackio project {project}"
-        return library
+        from torch.utils.tensorboard import SummaryWriter
 
-    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
-        run.log({"validation/samples": table(run)}, step=step)
+        self.check_disk()
+        # Steps that an earlier start of the run logged after this step are hidden.
+        writer = SummaryWriter(self.folder, purge_step=self.step + 1)
+        settings = (f"    {name}: {value}\n" for name, value in self.config.items())
+        writer.add_text("settings", "".join(settings), self.step)
+        self.status = f"`tensorboard --logdir {shlex.quote(str(self.folder))}`"
+        return writer
+
+    def log_scalars(self, run: Any, step: int, scalars: Mapping[str, float]) -> None:
+        for name, value in scalars.items():
+            run.add_scalar(name, value, step)
+        run.flush()
+
+    def log_samples(self, run: Any, step: int, samples: Sequence[Sample]) -> None:
+        lines = (f"    {line}\n" for line in sample_lines(samples))  # indented: a block of code
+        run.add_text("validation/samples", "".join(lines), step)
+
+    def finish(self, run: Any, failed: bool) -> None:
+        run.close()
 
 
 class WandbSink(TrackerSink):
@@ -178,7 +177,7 @@ class WandbSink(TrackerSink):
         folder = self.folder / "wandb"
         keep_files_in(folder / "cache")
         folder.mkdir(parents=True, exist_ok=True)
-        self.check()
+        self.check_disk()
         import wandb
 
         wandb.setup(wandb_settings())  # before its first message, which it would print
@@ -219,21 +218,17 @@ class WandbSink(TrackerSink):
         self.status = f"W&B online ({run.url or run.path})"
         return run
 
-    def check(self) -> None:
-        """Raise OSError if the disk is full: W&B itself would lose its records without an error."""
-        if shutil.disk_usage(self.folder / "wandb").free < ROOM_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def log_scalars(self, run: Any, step: int, scalars: Mapping[str, Any]) -> None:
+        run.log({**scalars, "global_step": step}, step=step)
 
-    def point(self, step: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {**values, "global_step": step}
-
-    def log_table(self, run: Any, step: int, table: Callable[[Any], object]) -> None:
+    def log_samples(self, run: Any, step: int, samples: Sequence[Sample]) -> None:
         import wandb
         from wandb.errors import CommError
 
+        table = wandb.Table(columns=list(Sample._fields), data=[list(each) for each in samples])
         # Online W&B queries the server first; if it is out of reach only the table is lost.
         with suppress(CommError):
-            run.log(self.point(step, {"validation/samples": table(wandb)}), step=step)
+            self.log_scalars(run, step, {"validation/samples": table})
 
     def finish(self, run: Any, failed: bool) -> None:
         run.finish(exit_code=int(failed))
