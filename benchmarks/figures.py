@@ -1,13 +1,9 @@
-"""The figures of docs/figures that show measurements, drawn from the records.
+"""The figure of docs/benchmarks.md, drawn from the records: python -m benchmarks.figures
 
-    python -m benchmarks.figures
-
-They follow the light and dark mode of the reader, and are as readable on a phone as beside text.
+It follows the light and dark mode of the reader, and is as readable on a phone as beside text.
 """
 
 import json
-import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +12,10 @@ from markupsafe import Markup
 from benchmarks.common import OWN, RESULTS, ROOT
 from benchmarks.report import shown
 from translate_ddp.apps.reporting import svg_charts
-from translate_ddp.apps.reporting.svg_charts import WIDTH, Bar, Series, bars, lines
 
 FIGURES = ROOT / "docs" / "figures"
 STYLE = Path(svg_charts.__file__).with_name("charts.css")
 OURS, OTHERS = 0, 7  # colours
-MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of files
 
 # Speed: the title of a panel, its record, and the bars: their labels and the contestants.
 TRAINING = {
@@ -54,28 +48,9 @@ PANELS = (
 SPEED_WIDTH, SPEED_BARS, SPEED_LENGTH = 440, 206, 176  # of the drawing, left and length of bars
 SPEED_ROW, SPEED_TITLE, SPEED_MARGIN = 24, 38, 14
 
-# Recipe: what the reader sees, the recipe to compare with, the compared one, and whether that
-# lacks a part of `small` (-1) or has more (1).
-PARTS = (
-    ("all of small, instead of its first version (raw)", "old-default", "raw, small", 1),
-    ("45 epochs instead of 15", "small", "tok, epochs-15", -1),
-    ("Muon instead of AdamW", "small", "tok, without-muon", -1),
-    ("dropout 0.2 instead of 0.1", "small", "tok, dropout-0.1", -1),
-    ("linear decay instead of inverse square root", "small", "tok, inverse-sqrt", -1),
-)
-OPTIONS = (
-    ("option: SimCut, dropout 0.1; twice the work", "small", "tok, muon-simcut", 1),
-    ("option: SimCut, AdamW, 80 epochs; 3.6 x the work", "small", "tok, adamw-simcut", 1),
-    ("option: 60 epochs instead of 45", "small", "tok, dropout-0.2-60-epochs", 1),
-    ("option: --perturb (raw)", "small", "raw, perturb", 1),
-    ("option: preset fast, decodes faster", "small", "tok, fast", 1),
-)
-
 
 def main() -> None:
-    figures = {"speed": speed, "recipe": recipe, "time_to_quality": time_to_quality}
-    for name, draw in figures.items():
-        (FIGURES / f"{name}.svg").write_text(draw(ROOT / RESULTS), encoding="utf-8")
+    (FIGURES / "speed.svg").write_text(speed(ROOT / RESULTS), encoding="utf-8")
 
 
 def record(results: Path, name: str) -> dict[str, Any]:
@@ -119,57 +94,6 @@ def speed(results: Path) -> str:
         '<rect class="background" width="100%" height="100%"/>{4}</svg>\n'
     ).format(
         SPEED_WIDTH, y, y * 600 / SPEED_WIDTH, STYLE.read_text("utf-8"), Markup("").join(drawn)
-    )
-
-
-def recipe(results: Path) -> str:
-    """What the parts of `small` gain, and what options would change."""
-    differences, drawn = record(results, "recipe")["raw"], []
-    for color, rows in ((OURS, PARTS), (OTHERS, OPTIONS)):
-        for label, against, name, sign in rows:
-            found = differences[against][name]["val"]
-            mean = sign * found["mean"]
-            low, high = sorted((sign * found["low"], sign * found["high"]))
-            drawn.append(Bar(label, mean, f"{mean:+.1f} ({low:+.1f} to {high:+.1f})", color))
-    return standalone(bars("Gain in validation BLEU (95 % interval)", drawn))
-
-
-def time_to_quality(results: Path) -> str:
-    """Validation BLEU over minutes of training, a line for each trainer."""
-    curves: Mapping[str, Sequence[Mapping[str, float]]] = record(results, "time_to_quality")["raw"]
-    series = [
-        Series(name.partition(", ")[0], [p["bleu"] for p in curve], [p["minutes"] for p in curve])
-        for name, curve in curves.items()
-    ]
-    return standalone(lines("Greedy validation BLEU", series, "minutes of training", x_range=[0]))
-
-
-def standalone(chart: Markup) -> str:
-    """The content of an .svg file: the chart below its title.
-
-    It has a background of its own, as its colours may be dark where the page around it is light.
-    """
-    found, drawing = ET.fromstring(chart)
-    title, height = found.text or "", int(drawing.get("viewBox", "").split()[3])
-    drawing.attrib |= {"x": f"{MARGIN}", "y": f"{MARGIN + HEADING}"}
-    drawing.attrib |= {"height": f"{height}", "width": f"{WIDTH}"}
-    width, height = WIDTH + 2 * MARGIN, HEADING + height + 2 * MARGIN
-    return Markup(
-        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
-        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
-        '<rect class="background" width="100%" height="100%"/>'
-        '<text class="heading" x="{}" y="{}">{}</text>{}</svg>\n'
-    ).format(
-        title,
-        width,
-        height,
-        ZOOM * width,
-        ZOOM * height,
-        STYLE.read_text("utf-8"),
-        MARGIN,
-        MARGIN + 12,
-        title,
-        Markup(ET.tostring(drawing, encoding="unicode")),
     )
 
 

@@ -12,7 +12,9 @@ trained again: the same command goes on where it was stopped, on any machine wit
 
 import json
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,13 +22,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.common import Settings, as_flags, read_settings
+from benchmarks.common import ROOT, Settings, as_flags, python, read_settings
 from benchmarks.machine import facts
-from benchmarks.recipe.scoring import STOPPED, train
 from benchmarks.report import Row, write_report
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
-from translate_ddp.errors import report_errors
+from translate_ddp.errors import UserError, report_errors
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.settings import LanguagePair
 from translate_ddp.text import normalize
@@ -34,6 +35,7 @@ from translate_ddp.training.metrics import bleu_signature, score_texts
 from translate_ddp.translator import Translator
 
 ALONE, TOGETHER, TUNED = "alone", "together", "tuned"
+STOPPED = 3  # exit code of train.py after a request to stop: it has saved, but not finished
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,23 @@ def measure(settings: LanguagesBenchmark) -> None:
         for training in runs_tuned(settings, start):
             training.finish()
             report(settings)
+
+
+def train(flags: Sequence[str], processes: int, clock: Path) -> None:
+    """Start or resume the run to its end. `clock` holds the seconds of all its processes.
+
+    Raises UserError if the training failed or was stopped.
+    """
+    begin = time.monotonic() - (float(clock.read_text()) if clock.exists() else 0.0)
+    child = subprocess.Popen([*python(processes), "train.py", *flags], cwd=ROOT)
+    try:
+        code = child.wait()
+    finally:
+        child.terminate()  # it saves; without effect if it has ended
+        child.wait()
+        write_atomically(clock, f"{time.monotonic() - begin}\n")
+    if code:
+        raise UserError(f"train.py ended with code {code}: see its message above.")
 
 
 def runs_alone(settings: LanguagesBenchmark) -> list[Training]:

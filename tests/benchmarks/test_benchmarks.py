@@ -26,10 +26,7 @@ from translate_ddp.data.dataset import Lengths
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
 
-COMMANDS = (
-    "gpu.__main__ recipe.__main__ training decoding demo serving "
-    "time_to_quality.__main__ preparation".split()
-)
+COMMANDS = "gpu.__main__ training decoding demo serving languages preparation".split()
 PEERS = ("ctranslate2", "eole", "pyonmttok", "transformers")
 
 

@@ -11,11 +11,21 @@ from config import parse
 from tests.helpers import processes
 from tests.helpers.children import child, environment, run_child
 from tests.helpers.runs import records, steps
+from translate_ddp.training import trackers
 
 needs_tensorboard = pytest.mark.skipif(
     find_spec("tensorboard") is None, reason="tensorboard is not installed"
 )
 pytestmark = pytest.mark.timeout(120)
+
+
+# However slow the machine is.
+PATIENT = "from translate_ddp.training import trackers; trackers.START_SECONDS = 600"
+
+
+def train(arguments: list[str]) -> None:
+    trackers.START_SECONDS = trackers.END_SECONDS = 600
+    processes.run_train(arguments)
 
 
 def read_events(folder: Path) -> Any:
@@ -41,7 +51,7 @@ def test_tensorboard_shows_scalars_samples_and_settings(tmp_path: Path):
         logbook.log(20, {"train/loss": float("inf")})
         logbook.validated(20, [Sample("Guten Tag", "Good day", "<b>Good</b>|")])
     """
-    command = child(tmp_path, script, tensorboard=True)
+    command = child(tmp_path, script, tensorboard=True, before=PATIENT)
     output = run_child(command, environment(tmp_path)).stdout.decode()
     assert f"status: `tensorboard --logdir {tmp_path / 'run'}`\n" in output
     expected = {"train/loss": [(10, 2.5), (20, float("inf"))], "epoch": [(10, 0.5)]}
@@ -72,7 +82,7 @@ def test_call_of_tensorboard_that_fails_costs_one_message(
         from translate_ddp.training import trackers
         def fail(*_, **__): {body}
         SummaryWriter.{failing} = fail
-        trackers.START_SECONDS = {0.1 if failing == "__init__" else 60}
+        trackers.START_SECONDS = {0.1 if failing == "__init__" else 600}
     """
     script = """
         for step in range(10, 60, 10):
@@ -90,7 +100,8 @@ def test_call_of_tensorboard_that_fails_costs_one_message(
 @needs_tensorboard
 def test_run_that_goes_back_draws_repeated_steps_once(tiny_run: list[str], tmp_path: Path):
     for more in ([], ["--preload", "1"]):  # two epochs, then the second one again
-        job = processes.train([*tiny_run, "--tensorboard", *more], tmp_path / "output", size=2)
+        flags = [*tiny_run, "--tensorboard", *more]
+        job = processes.start(train, tmp_path / "output", 2, {}, flags)
         assert "TensorBoard stopped" not in job.succeed()
     expected: dict[str, list[tuple[int, float]]] = {}
     for record in records(tmp_path / "model"):

@@ -5,20 +5,18 @@ pixels.
 """
 
 from html import escape
-from typing import Literal
+from pathlib import Path
 
-Kind = Literal["data", "model", "train", "world", "use", "note", "code"]
-
-RADIUS, LINE = 6, 18  # of corners; the distance of base lines
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs/figures"
+RADIUS = 6  # of corners
 PARTS = {"fill": 0, "edge": 1}  # of the colours below
 LIGHT = {
     "data": ("#dbeafe", "#1d4ed8"),
     "model": ("#dcfce7", "#15803d"),
     "train": ("#ffedd5", "#c2410c"),
     "world": ("#ede9fe", "#6d28d9"),
-    "use": ("#fce7f3", "#be185d"),
     "note": ("#f3f4f6", "#6b7280"),
-    "code": ("#f6f8fa", "#d0d7de"),
     "page": ("#ffffff", "#d1d5db"),
     "text": ("#1f2937", "#4b5563"),  # strong, weak
 }
@@ -27,9 +25,7 @@ DARK = {
     "model": ("#12351f", "#5fd38a"),
     "train": ("#47260f", "#ff9f5a"),
     "world": ("#302258", "#b79cff"),
-    "use": ("#4a1733", "#ff8cc0"),
     "note": ("#262d36", "#8b949e"),
-    "code": ("#161b22", "#3d444d"),
     "page": ("#0d1117", "#3d444d"),
     "text": ("#e6edf3", "#a9b4c0"),
 }
@@ -88,19 +84,14 @@ class Drawing:
             f'<text x="{x:g}" y="{y:g}" font-size="{size}"{given}>{escape(text, False)}</text>'
         )
 
-    def box(self, x: float, y: float, width: float, height: float, kind: Kind, *lines: str) -> None:
-        """A box with lines of text in its middle, the first of them in bold."""
-        self.rectangle(x, y, width, height, kind)
-        middle, top = x + width / 2, y + (height - (len(lines) - 1) * LINE) / 2 + 5
-        for k, line in enumerate(lines):
-            look = {"of": "weak"} if k else {"font_weight": "bold"}
-            self.text(middle, top + k * LINE, line, 15 if k else 16, text_anchor="middle", **look)
+    def middle(self, x: float, y: float, text: str, **options: str) -> None:
+        """A line of text around `x`."""
+        self.text(x, y, text, text_anchor="middle", **options)
 
-    def arrow(self, *places: tuple[float, float], both: bool = False) -> None:
-        """A line through these places with a tip at its end, or at both ends."""
+    def arrow(self, *places: tuple[float, float]) -> None:
+        """A line through these places with a tip at its end."""
         path = "M" + " L".join(f"{x:g} {y:g}" for x, y in places)
-        ends = ' marker-end="url(#end)"' + ' marker-start="url(#end)"' * both
-        self.shapes.append(f'<path d="{path}" class="line"{ends}/>')
+        self.shapes.append(f'<path d="{path}" class="line" marker-end="url(#end)"/>')
 
     def render(self, height: float) -> str:
         """The file, on a background of its own: a page may have another mode than the browser."""

@@ -9,18 +9,24 @@ import os
 import runpy
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
-from tools.pictures.ddp import FIGURES, WIDTH, caption, middle
-from tools.pictures.drawing import Drawing, Kind
+from markupsafe import Markup
 
-ROOT = FIGURES.parents[1]
+from benchmarks.figures import STYLE
+from tools.pictures.drawing import FIGURES, ROOT, Drawing
+from translate_ddp.apps.reporting.svg_charts import WIDTH as CHART_WIDTH
+from translate_ddp.apps.reporting.svg_charts import Series, lines
+
+WIDTH = 640
+MARGIN, HEADING, ZOOM = 12, 24, 1.25  # of the chart
 RUNS = ROOT / "weights/lab"
 TRACE = RUNS / "trace-of-both"
 STEP = 12  # of the trace, which the figure shows
 ALL_REDUCE = "gloo:all_reduce"
-KINDS: dict[str, Kind] = {
+KINDS = {
     "DistributedDataParallel.forward": "data",
     "backward": "train",
     ALL_REDUCE: "world",
@@ -30,9 +36,6 @@ KINDS: dict[str, Kind] = {
 
 def curves() -> str:
     """The training loss of one rank and of two."""
-    from benchmarks.figures import standalone
-    from translate_ddp.apps.reporting.svg_charts import Series, lines
-
     series = []
     for name, folder in (("one rank", "one"), ("two ranks", "two")):
         records = map(json.loads, (RUNS / folder / "metrics.jsonl").read_text().splitlines())
@@ -40,6 +43,35 @@ def curves() -> str:
         x, y = zip(*points, strict=True)
         series.append(Series(name, y, x))
     return standalone(lines("training loss (nats per token)", series, "step", y_from_zero=False))
+
+
+def standalone(chart: Markup) -> str:
+    """The content of an .svg file: the chart below its title.
+
+    It has a background of its own, as its colours may be dark where the page around it is light.
+    """
+    found, drawing = ET.fromstring(chart)
+    title, height = found.text or "", int(drawing.get("viewBox", "").split()[3])
+    drawing.attrib |= {"x": f"{MARGIN}", "y": f"{MARGIN + HEADING}"}
+    drawing.attrib |= {"height": f"{height}", "width": f"{CHART_WIDTH}"}
+    width, height = CHART_WIDTH + 2 * MARGIN, HEADING + height + 2 * MARGIN
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" role="group" aria-label="{}" '
+        'viewBox="0 0 {} {}" width="{:.0f}" height="{:.0f}"><style>{}</style>'
+        '<rect class="background" width="100%" height="100%"/>'
+        '<text class="heading" x="{}" y="{}">{}</text>{}</svg>\n'
+    ).format(
+        title,
+        width,
+        height,
+        ZOOM * width,
+        ZOOM * height,
+        STYLE.read_text("utf-8"),
+        MARGIN,
+        MARGIN + 12,
+        title,
+        Markup(ET.tostring(drawing, encoding="unicode")),
+    )
 
 
 def trace_both() -> None:
@@ -102,20 +134,17 @@ def trace() -> str:
             y = top if name == ALL_REDUCE else top + 48
             drawing.rectangle(x, y, width, 38, KINDS[name])
             if name in names and width > 70:
-                middle(drawing, x + width / 2, y + 25, names[name])
+                drawing.middle(x + width / 2, y + 25, names[name])
         for number, (_, start, end) in enumerate(sorted(sent, key=lambda each: each[1])):
             text = "f" if number == len(sent) - 1 else str(number + 1)
-            middle(drawing, left + ((start + end) / 2 - first) * unit, top - 4, text)
+            drawing.middle(left + ((start + end) / 2 - first) * unit, top - 4, text)
     y = 262
     drawing.arrow((left, y), (WIDTH - 16, y))
-    middle(drawing, left, y + 20, "0", of="weak")
+    drawing.middle(left, y + 20, "0", of="weak")
     time = f"{1000 * (last - first):,.0f} ms"
     drawing.text(WIDTH - 16, y + 20, time, of="weak", text_anchor="end")
-    caption(
-        drawing,
-        y + 44,
-        "Purple: all-reduces of buckets 1 to 4, then of the step's flags (f). Green: update.",
-    )
+    meaning = "Purple: all-reduces of buckets 1 to 4, then of the step's flags (f). Green: update."
+    drawing.middle(WIDTH / 2, y + 44, meaning, of="weak")
     return drawing.render(y + 60)
 
 

@@ -1,16 +1,22 @@
-"""A recording of a terminal: training the demo, then translations by it."""
+"""A recording of a terminal: training the demo, then translations by it.
 
+    python -m tools.pictures.terminal
+
+Writes docs/figures/terminal.svg. Trains the demo, which takes minutes.
+"""
+
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from tools.pictures.drawing import Drawing
+from tools.pictures.drawing import FIGURES, ROOT, Drawing
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAIN = "torchrun train.py"
 TRANSLATE = """translate-ddp translate \\
     "The old doctor reads the letter in the garden." \\
@@ -35,8 +41,10 @@ MOTION = """
 
 def terminal(work: Path) -> str:
     """The rows appear one after the other, once; programs without animations show all of them."""
-    session = [(TRAIN, shortened((work / "train.log").read_text(encoding="utf-8")))]
-    session.append((TRANSLATE, translations(work)))
+    trained = run("-m", "torch.distributed.run", str(ROOT / "train.py"), folder=work)
+    _, *words = shlex.split(TRANSLATE.replace("\\\n", ""))
+    translated = run("-m", "translate_ddp", *words, folder=work)
+    session = [(TRAIN, shortened(trained)), (TRANSLATE, translated.splitlines())]
     drawing = Drawing(
         "A terminal: the demo is trained and translates", COLUMNS * COLUMN + 2 * MARGIN
     )
@@ -56,13 +64,14 @@ def terminal(work: Path) -> str:
     return drawing.render(y)
 
 
-def translations(work: Path) -> list[str]:
-    """The output of `TRANSLATE`."""
-    _, *words = shlex.split(TRANSLATE.replace("\\\n", ""))
-    command = [sys.executable, "-m", "translate_ddp", *words]
-    command += ["--model_folder", str((work / "weights").resolve())]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    return done.stdout.splitlines()
+def run(*words: str, folder: Path) -> str:
+    """The output of a command of Python."""
+    command = [sys.executable, *words]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
 
 
 def shortened(output: str) -> list[str]:
@@ -85,3 +94,8 @@ def row(text: str, y: float, seconds: float, weight: str = "normal") -> str:
     place = f'x="{MARGIN + indent * COLUMN:g}" y="{y:g}" textLength="{len(text) * COLUMN:g}"'
     look = f'font-size="{SIZE}" font-weight="{weight}" style="animation-delay: {seconds:.2f}s"'
     return f'<text {place} class="mono row" {look}>{escape(text, False)}</text>'
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        (FIGURES / "terminal.svg").write_text(terminal(Path(folder)), encoding="utf-8")
