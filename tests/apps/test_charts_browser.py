@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from benchmarks.figures import standalone
 from tests.apps.test_page_template import page_with
 from tests.helpers import browser
 from tests.helpers.browser import Browser
@@ -109,7 +108,7 @@ def test_arrow_keys_choose_the_point_and_a_screen_reader_gets_its_values(
 
 def test_a_value_beyond_the_axis_is_shown_as_text_and_not_drawn(chromium: Browser, tmp_path: Path):
     series = [Series("a", [9, 1, 2], [0, 1, 2]), Series("b", [2, 2, 1], [0, 1, 2])]
-    opened(chromium, tmp_path, lines("Loss", series, "steps", y_within=(1, 2)))
+    opened(chromium, tmp_path, lines("Loss", series, "steps", y_limits=(1, 2)))
     x, y = place(chromium, "document.querySelector('svg[data-points]')")
     move(chromium, x, y)
     assert len(chromium.evaluate(PLACES)) == 2
@@ -146,14 +145,3 @@ def sides(selector: str) -> str:
     """Left and right of an element in the window, as an expression."""
     box = f"document.querySelector('{selector}').getBoundingClientRect()"
     return f"(({{left, right}}) => [left, right])({box})"
-
-
-def test_a_file_of_its_own_is_light_and_dark_also_as_an_image(chromium: Browser, tmp_path: Path):
-    (tmp_path / "chart.svg").write_text(standalone(chart()), encoding="utf-8")
-    (tmp_path / "image.html").write_text("<img src=chart.svg>")
-    for dark, expected in ((False, "rgb(255, 255, 255)"), (True, "rgb(26, 33, 42)")):
-        chromium.open((tmp_path / "chart.svg").as_uri(), 768, 600, dark)
-        style = "getComputedStyle(document.querySelector('.background')).fill"
-        assert chromium.evaluate(style) == expected
-    chromium.open((tmp_path / "image.html").as_uri(), 768, 600)
-    chromium.wait_for("document.images[0].naturalWidth === 480")

@@ -98,11 +98,11 @@ def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path)
     write_curve(tmp_path, "train/skipped_steps", skipped)
     write_events(tmp_path, [launch(0.0, 0), launch(15.0, 10), launch(32.0, 25)])
     assert run_events(read_run(tmp_path)) == [
-        ("resumed", 10, 15.0, "step 10"),
-        ("resumed", 25, 32.0, "step 25"),
-        ("skipped", 1, 1.0, "3 until step 1"),
-        ("skipped", 30, 30.0, "2 until step 30"),
-        ("skipped", 50, 50.0, "1 until step 50"),
+        (10, 15.0, "resumed", "step 10"),
+        (25, 32.0, "resumed", "step 25"),
+        (1, 1.0, "skipped", "3 until step 1"),
+        (30, 30.0, "skipped", "2 until step 30"),
+        (50, 50.0, "skipped", "1 until step 50"),
     ]
 
 
@@ -113,17 +113,16 @@ def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path)
         ([[NAN, 9, *[2, 1] * 9]], True, (0, 2)),  # the first tenth is two values
         ([[30, 5, 4], [9, 2, 1], [NAN], []], False, (1, 5)),
         ([[30, 5, 4], [3]], False, (3, 5)),  # one validation so far
-        ([[9, 2, 1], [8, 8]], False, None),  # the second one needs the height
+        ([[9, 2, 1], [8, 8]], False, (1, 9)),  # the second one needs the height
         ([[3.1, 2, 1]], False, (1, 2)),
-        ([[2.9, 2, 1]], False, None),  # less than half of the height
-        ([[2, 1, 2, 1, 50]], False, None),  # it diverges
-        ([[9, 1, 1]], False, None),  # no height would be left
-        ([[NAN], []], False, None),
-        ([], False, None),
+        ([[2.9, 2, 1]], False, (1, 2.9)),  # less than half of the height
+        ([[2, 1, 2, 1, 50]], True, (0, 50)),  # it diverges
+        ([[9, 1, 1]], False, (1, 9)),  # no height would be left
+        ([[NAN], []], False, (0, 0)),
     ],
 )
 def test_a_first_tenth_that_would_flatten_the_rest_is_not_shown(
-    curves: list[list[float]], from_zero: bool, expected: tuple[float, float] | None
+    curves: list[list[float]], from_zero: bool, expected: tuple[float, float]
 ):
     assert visible_range([np.array(curve, dtype=float) for curve in curves], from_zero) == expected
 

@@ -42,7 +42,10 @@ def curves() -> str:
         points = [(each["step"], each["train/loss"]) for each in records if "train/loss" in each]
         x, y = zip(*points, strict=True)
         series.append(Series(name, y, x))
-    return standalone(lines("training loss (nats per token)", series, "step", y_from_zero=False))
+    values = [value for each in series for value in each.y]
+    limits = min(values), max(values)
+    chart = lines("training loss (nats per token)", series, "step", y_limits=limits)
+    return standalone(chart)
 
 
 def standalone(chart: Markup) -> str:

@@ -4,14 +4,14 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from translate_ddp.apps.reporting.page_template import untrusted
 from translate_ddp.apps.reporting.run_summary import Summary
-from translate_ddp.apps.reporting.svg_charts import Limits, Mark, MarkKind, Series, lines
+from translate_ddp.apps.reporting.svg_charts import Limits, Mark, Series, lines
 from translate_ddp.run_record import Curve, RunRecord
 from translate_ddp.training.metrics import LABELS, OFF_TARGET
 
@@ -32,36 +32,17 @@ class Panel:
     y_from_zero: bool = True
 
 
+def _scores(**labels: str) -> dict[str, str]:
+    """Scores of validation, and of the average of epochs."""
+    averages = {f"validation_average/{n}": f"{label}, average" for n, label in labels.items()}
+    return {f"validation/{name}": label for name, label in labels.items()} | averages
+
+
+OBJECTIVE = {"train/loss": "training objective", "train/nll": "training"}
 PANELS = (
-    Panel(
-        "Loss, in nats per token",
-        {
-            "train/loss": "training objective",
-            "train/nll": "training",
-            "validation/loss": "validation",
-            "validation_average/loss": "average of epochs",
-        },
-        y_from_zero=False,
-    ),
-    Panel(
-        "BLEU and chrF of validation",
-        {
-            "validation/BLEU": "BLEU",
-            "validation/chrf": "chrF",
-            "validation_average/BLEU": "BLEU of the average",
-            "validation_average/chrf": "chrF of the average",
-        },
-        y_from_zero=False,
-    ),
-    Panel(
-        "Error rates of validation",
-        {
-            "validation/cer": "characters (CER)",
-            "validation/wer": "words (WER)",
-            "validation_average/cer": "CER of the average",
-            "validation_average/wer": "WER of the average",
-        },
-    ),
+    Panel("Loss, in nats per token", OBJECTIVE | _scores(loss="validation"), False),
+    Panel("BLEU and chrF of validation", _scores(BLEU="BLEU", chrf="chrF"), False),
+    Panel("Error rates of validation", _scores(cer="characters (CER)", wer="words (WER)")),
     Panel("Off-target share of validation", {f"validation/{OFF_TARGET}": "off-target share"}),
     Panel("Divergence of SimCut, in nats per token", {"train/divergence": "divergence"}),
     Panel("Learning rate", {"train/lr": "learning rate"}),
@@ -103,15 +84,6 @@ def panels(names: Collection[str], is_compared: bool = False, metric: str = "") 
     return found + others[: MAX_OTHERS_COMPARED if is_compared else MAX_OTHERS]
 
 
-class Event(NamedTuple):
-    """What a mark shows."""
-
-    kind: MarkKind
-    step: int
-    time: float
-    text: str
-
-
 def curve_charts(runs: Sequence[Summary]) -> list[tuple[Markup, Markup]]:
     """Each chart over steps and over time; all end at the same step and at the same time.
 
@@ -131,18 +103,16 @@ def _charts_over(
     label: str, runs: Sequence[Summary], place: Callable[[Summary, Any, Any], Any]
 ) -> list[Markup]:
     """The charts over an axis, on which `place` is that of the steps and times of a run."""
-    is_compared = len(runs) > 1
+    first, is_compared = runs[0], len(runs) > 1
     points = LINE_POINTS // len(runs) if is_compared else POINTS
     end = max(float(place(run, run.step, np.inf)) for run in runs)
-    events = [] if is_compared else run_events(runs[0].record)
-    marks = [
-        Mark(float(place(runs[0], step, time)), kind, text) for kind, step, time, text in events
-    ]
+    events = [] if is_compared else run_events(first.record)
+    marks = [Mark(float(place(first, step, time)), *event) for step, time, *event in events]
     known = dict.fromkeys(
         name for run in runs for name, curve in run.record.curves.items() if len(curve)
     )
     charts = []
-    for panel in panels(known, is_compared, runs[0].launch.best_metric.rpartition("/")[2]):
+    for panel in panels(known, is_compared, first.launch.best_metric.rpartition("/")[2]):
         shown = [
             (untrusted(run.name) or panel.names[name], run, run.record.curves.get(name, NO_CURVE))
             for run in runs
@@ -153,17 +123,15 @@ def _charts_over(
             thin_series(name, place(run, curve.steps, curve.times), curve.values, points)
             for name, run, curve in shown
         ]
-        within = visible_range([curve.values for *_, curve in shown], panel.y_from_zero)
-        charts.append(
-            lines(panel.title, series, label, panel.y_from_zero, marks, (0.0, end), within)
-        )
+        limits = visible_range([curve.values for *_, curve in shown], panel.y_from_zero)
+        charts.append(lines(panel.title, series, label, marks, (0.0, end), limits))
     return charts
 
 
-def run_events(record: RunRecord) -> list[Event]:
-    """Where the run was resumed and where it skipped steps."""
+def run_events(record: RunRecord) -> list[tuple[int, float, str, str]]:
+    """Where the run was resumed and where it skipped steps: step, time, kind and text."""
     found = [
-        Event("resumed", launch.step, launch.time, f"step {launch.step:,}")
+        (launch.step, launch.time, "resumed", f"step {launch.step:,}")
         for launch in record.launches
         if launch.step
     ]
@@ -171,7 +139,7 @@ def run_events(record: RunRecord) -> list[Event]:
         counts = np.diff(skipped.values, prepend=0)
         for place in np.flatnonzero(counts > 0):
             step, time = int(skipped.steps[place]), float(skipped.times[place])
-            found.append(Event("skipped", step, time, f"{counts[place]:.0f} until step {step:,}"))
+            found.append((step, time, "skipped", f"{counts[place]:.0f} until step {step:,}"))
     return found
 
 
@@ -181,25 +149,20 @@ def time_unit(seconds: float) -> tuple[str, int]:
     return next((unit for unit in units if seconds >= 3 * unit[1]), ("seconds", 1))
 
 
-def visible_range(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits | None:
-    """The range of the values without the first tenth of each curve; None if all are shown.
-
-    The last value of a curve is always within it.
+def visible_range(curves: Sequence[np.ndarray], y_from_zero: bool) -> Limits:
+    """The range of the values, or of the values after the first tenth of each curve.
 
     A run begins with a loss of 9 and a word error rate of 3, which would flatten the rest. They are
     left out only if that shows the others at least twice as large.
     """
     limits: list[Limits] = []
-    for left_out in (0, 1):
-        firsts = (min(math.ceil(left_out * len(v) / 10), len(v) - 1) for v in curves)
-        parts = [values[max(first, 0) :] for values, first in zip(curves, firsts, strict=True)]
+    for share in (0, 0.1):
+        parts = [v[min(math.ceil(share * len(v)), len(v) - 1) :] for v in curves if len(v)]
         shown = np.concatenate([[0.0] * y_from_zero, *parts])
         shown = shown[np.isfinite(shown)]
-        if not len(shown):
-            return None
-        limits.append((float(shown.min()), float(shown.max())))
+        limits.append((float(shown.min()), float(shown.max())) if len(shown) else (0.0, 0.0))
     full, later = map(np.ptp, limits)
-    return limits[1] if 0 < LEAST_GAIN * later <= full else None
+    return limits[bool(0 < LEAST_GAIN * later <= full)]
 
 
 def thin_series(name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS) -> Series:
@@ -209,14 +172,11 @@ def thin_series(name: str, x: np.ndarray, y: np.ndarray, count: int = POINTS) ->
     noise looks as wide as it is. A part without a finite value is a gap.
     """
     if len(x) > count:
-        chosen = {0, len(x) - 1}
-        for part in np.array_split(np.arange(len(x)), count // 2 - 1):
-            finite = part[np.isfinite(y[part])]
-            if len(finite):
-                chosen |= {int(finite[np.argmin(y[finite])]), int(finite[np.argmax(y[finite])])}
-            else:
-                chosen.add(int(part[0]))
-        places = sorted(chosen)
+        is_finite = np.isfinite(y)
+        low, high = np.where(is_finite, y, np.inf), np.where(is_finite, y, -np.inf)
+        parts = np.array_split(np.arange(len(x)), count // 2 - 1)
+        chosen = [(part[low[part].argmin()], part[high[part].argmax()]) for part in parts]
+        places = np.unique([0, len(x) - 1, *np.ravel(chosen)])
         x, y = x[places], y[places]
     return Series(name, _rounded(y, Y_DIGITS), _rounded(x, X_DIGITS))
 

@@ -9,9 +9,8 @@ that are not finite have no place and are left out. A chart is complete without 
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -20,11 +19,9 @@ from translate_ddp.console import number, printable
 WIDTH, PLOT_HEIGHT = 360, 160
 LEFT, TOP, RIGHT, BOTTOM = 58, 8, 10, 40  # margins around the area of the values
 EDGE = 4  # lines at the end of the y axis keep their width and dots
-COLORS = 8
-TICKS = 5
+COLORS, TICKS = 8, 5
 MAX_DOTS = 12  # series with at most so many values have a dot at each
 NEAREST = 5  # marks of one kind that are nearer become one
-BETWEEN = "|"  # of the texts of values
 FARTHEST = 1e5  # places outside of the chart: browsers draw with 32 bits
 CHARACTER_WIDTH, WIDE_CHARACTER = 6.5, 12.0  # about, of the font in charts.css
 LEGEND_ROW, LEGEND_CHARACTERS = 16, 44
@@ -32,25 +29,25 @@ BAR_ROW, BAR_HEIGHT, BAR_CHARACTERS = 40, 16, 52
 NO_XML = str.maketrans(dict.fromkeys("\ufffe\uffff", "\ufffd"))
 
 Limits = tuple[float, float]
-Place = tuple[float, float]
-MarkKind = Literal["resumed", "skipped"]
+Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """Values with a name, which the legend shows."""
 
     name: str
     y: Sequence[float]
-    x: Sequence[float] = ()
+    x: Sequence[float]
+
+    def finite(self) -> list[Point]:
+        return [point for point in zip(self.x, self.y, strict=True) if math.isfinite(point[1])]
 
 
-@dataclass(frozen=True)
-class Mark:
-    """An event at a place of the x axis: the run was resumed, or skipped steps."""
+class Mark(NamedTuple):
+    """An event at a place of the x axis. Its kind, resumed or skipped, is a class of charts.css."""
 
     x: float
-    kind: MarkKind
+    kind: str
     text: str
 
 
@@ -70,44 +67,47 @@ def lines(
     title: str,
     series: Sequence[Series],
     x_label: str,
-    y_from_zero: bool = True,
     marks: Sequence[Mark] = (),
     x_range: Sequence[float] = (),
-    y_within: Limits | None = None,
+    y_limits: Limits | None = None,
 ) -> Markup:
     """A line for each series, with gaps at values that are not finite.
 
-    The x axis covers at least `x_range`. The y axis covers only `y_within`, if that is given, and
-    lines leave the chart there.
+    The x axis covers all values and `x_range`, the y axis all values and 0, or only `y_limits`, at
+    which lines leave the chart.
     """
-    xs = [x for each in series for x in each.x] + [mark.x for mark in marks] + [*x_range]
-    ys = [y for each in series for y in each.y if math.isfinite(y)] or [0.0]
-    y_limits = y_within or (min([*ys, 0.0] if y_from_zero else ys), max(ys))
-    kinds: list[MarkKind] = list(dict.fromkeys(mark.kind for mark in marks))
+    xs = [x for each in series for x in each.x] + [mark.x for mark in marks] + [*x_range] or [0]
+    ys = [0.0] + [y for each in series for _, y in each.finite()]
     # The title names the only line.
     named = enumerate(series) if len(series) > 1 else ()
     line = Markup('<g class="color-{}"><path class="line" d="M0 -4h22"/></g>')
     entries = [(line.format(color % COLORS), each.name) for color, each in named]
     swatch = Markup('<path class="mark {}" d="M14 2V-11"/>')
-    entries += [(swatch.format(kind), kind) for kind in kinds]
+    entries += [(swatch.format(kind), kind) for kind in sorted({mark.kind for mark in marks})]
     legend, height = _legend(entries)
-    axes = Axes((min(xs, default=0), max(xs, default=0)), y_limits, height)
-    drawn = [legend, axes.draw(x_label)]
-    drawn += [_draw_marks(axes, kind, [m for m in marks if m.kind == kind]) for kind in kinds]
-    drawn.append(axes.window([_line(axes, n % COLORS, each) for n, each in enumerate(series)]))
+    axes = Axes((min(xs), max(xs)), y_limits or (min(ys), max(ys)), height)
+    window = Markup(
+        '<svg class="window" y="{0}" width="{1}" height="{2}" viewBox="0 {0} {1} {2}">{3}</svg>'
+    ).format(
+        axes.top - EDGE,
+        WIDTH,
+        PLOT_HEIGHT + 2 * EDGE,
+        Markup("").join(_line(axes, n % COLORS, each) for n, each in enumerate(series)),
+    )
     attributes = Markup(' data-points="{}" data-area="{} {}"').format(
         clean(x_label), axes.top, axes.bottom
     )
-    return _figure(title, _summary(x_label, series), drawn, axes.height, attributes)
+    drawn = [legend, axes.draw(x_label), *_draw_marks(axes, marks), window]
+    description = " ".join([f"Lines over {x_label}.", *map(_summary, series)])
+    return _figure(title, description, drawn, axes.bottom + BOTTOM, attributes)
 
 
 def bars(title: str, items: Iterable[Bar]) -> Markup:
     """A horizontal bar from zero to the value of each item, below its label."""
     items = list(items)
     values = [0.0, *(bar.value for bar in items)]
-    least, span = min(values), max(values) - min(values) or 1
     beside = max((_text_width(bar.text) for bar in items), default=0) + 10
-    unit = max(WIDTH - beside, WIDTH / 2) / span
+    unit = max(WIDTH - beside, WIDTH / 2) / (max(values) - min(values) or 1)
     shape = Markup(
         '<rect class="color-{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title>'
         "</rect>"
@@ -115,7 +115,7 @@ def bars(title: str, items: Iterable[Bar]) -> Markup:
     drawn: list[Markup] = []
     for index, bar in enumerate(items):
         y, name = index * BAR_ROW, clean(f"{bar.label}: {bar.text}")
-        x, width = (min(bar.value, 0) - least) * unit, max(abs(bar.value) * unit, 1)
+        x, width = (min(bar.value, 0) - min(values)) * unit, max(abs(bar.value) * unit, 1)
         drawn.append(_text(0, y + 14, shortened(bar.label, BAR_CHARACTERS)))
         drawn.append(shape.format(bar.color, x, y + 20, width, BAR_HEIGHT, name))
         drawn.append(_text(x + width + 6, y + 32, bar.text))
@@ -127,16 +127,13 @@ def bars(title: str, items: Iterable[Bar]) -> Markup:
 
 
 class Axes:
-    """The area of the values below a legend of height `top`, with both axes."""
+    """The area of the values below a legend of height `above`, with both axes."""
 
-    def __init__(self, x: Limits, y: Limits, top: float) -> None:
-        self.x_limits = x = _widened(x)
-        self.x_ticks = [value for value in ticks(*x) if x[0] <= value <= x[1]]
-        self.y_ticks = ticks(*y)
+    def __init__(self, x: Limits, y: Limits, above: float) -> None:
+        self.x_limits, self.y_ticks = _widened(x), ticks(*y)
         self.y_limits = min(y[0], self.y_ticks[0]), self.y_ticks[-1]
-        self.top = top + TOP
+        self.top = above + TOP
         self.bottom = self.top + PLOT_HEIGHT
-        self.height = self.bottom + BOTTOM
 
     def x(self, value: float) -> float:
         """The place of a value on the x axis."""
@@ -156,17 +153,13 @@ class Axes:
             + _text(LEFT - 6, self.y(value) + 4, shown, "end")
             for value, shown in zip(self.y_ticks, tick_texts(self.y_ticks), strict=True)
         ]
-        for value, shown in zip(self.x_ticks, tick_texts(self.x_ticks), strict=True):
+        low, high = self.x_limits
+        x_ticks = [value for value in ticks(low, high) if low <= value <= high]
+        for value, shown in zip(x_ticks, tick_texts(x_ticks), strict=True):
             place = min(self.x(value), WIDTH - _text_width(shown) / 2)  # the last is not cut off
             parts.append(_text(place, self.bottom + 16, shown, "middle"))
         parts.append(_text((LEFT + WIDTH - RIGHT) / 2, self.bottom + 34, x_label, "middle"))
         return Markup("").join(parts)
-
-    def window(self, drawn: Sequence[Markup]) -> Markup:
-        """The lines, of which only the parts within the area can be seen."""
-        return Markup(
-            '<svg class="window" y="{0}" width="{1}" height="{2}" viewBox="0 {0} {1} {2}">{3}</svg>'
-        ).format(self.top - EDGE, WIDTH, PLOT_HEIGHT + 2 * EDGE, Markup("").join(drawn))
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -205,11 +198,7 @@ def shortened(content: str, characters: int) -> str:
 
 
 def _figure(
-    title: str,
-    description: str,
-    drawn: Iterable[Markup],
-    height: float,
-    attributes: Markup | str = "",
+    title: str, description: str, drawn: Iterable[Markup], height: float, attributes: str = ""
 ) -> Markup:
     """A drawing with its title above, and its description as a text alternative."""
     return Markup(
@@ -227,9 +216,8 @@ def _text(x: float, y: float, content: str, anchor: str = "start") -> Markup:
 
 def _text_width(content: str) -> float:
     """About the width of the text."""
-    shown = clean(content)
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in shown)
-    return wide * WIDE_CHARACTER + (len(shown) - wide) * CHARACTER_WIDTH
+    kinds = map(unicodedata.east_asian_width, clean(content))
+    return sum(WIDE_CHARACTER if kind in "WF" else CHARACTER_WIDTH for kind in kinds)
 
 
 def _legend(entries: Sequence[tuple[Markup, str]]) -> tuple[Markup, float]:
@@ -250,69 +238,43 @@ def _legend(entries: Sequence[tuple[Markup, str]]) -> tuple[Markup, float]:
     return Markup("").join(parts), (row + 1) * LEGEND_ROW + 4 if entries else 0
 
 
-# --- parts of charts of lines ---
-
-
 def _line(axes: Axes, color: int, series: Series) -> Markup:
-    """The line, dots if there are few values, and the texts of the values for `charts.js`."""
-    points = list(zip(series.x, series.y, strict=True))
-    places = [(axes.x(x), axes.y(y)) if math.isfinite(y) else None for x, y in points]
-    drawn = _finite(series)
-    dots = filter(None, places) if len(drawn) <= MAX_DOTS else ()
+    """The line, dots if there are few values, and the texts of the values for `charts.js`.
+
+    Each part of the path begins with a line of length 0, which is a dot, as lines have round ends.
+    """
+    points, path, dots, is_gap = series.finite(), "", "", True
+    for x, y in zip(series.x, series.y, strict=True):
+        if math.isfinite(y):
+            place = f"{axes.x(x):.1f} {axes.y(y):.1f}"
+            path += f"M{place}h0" if is_gap else f"L{place}"
+            dots += f"M{place}h0" * (len(points) <= MAX_DOTS)
+        is_gap = not math.isfinite(y)
+    x_texts, y_texts = ("|".join(number(point[side]) for point in points) for side in (0, 1))
     return Markup(
         '<g class="color-{}"><title>{}</title>'
         '<path class="line" d="{}" data-x="{}" data-y="{}"/><path class="dots" d="{}"/></g>'
-    ).format(
-        color,
-        clean(series.name),
-        _path(places),
-        BETWEEN.join(number(x) for x, _ in drawn),
-        BETWEEN.join(number(y) for _, y in drawn),
-        "".join(_path([place]) for place in dots),
-    )
+    ).format(color, clean(series.name), path, x_texts, y_texts, dots)
 
 
-def _finite(series: Series) -> list[Place]:
-    return [point for point in zip(series.x, series.y, strict=True) if math.isfinite(point[1])]
+def _summary(series: Series) -> str:
+    """The first, last, lowest and highest value."""
+    if not (points := series.finite()):
+        return f"{series.name}: no values."
+    (x0, y0), (x1, y1), ys = points[0], points[-1], [y for _, y in points]
+    ends = f"{number(y0)} at {number(x0)}, {number(y1)} at {number(x1)}"
+    return f"{series.name}: {ends}; minimum {number(min(ys))}, maximum {number(max(ys))}."
 
 
-def _path(places: Sequence[Place | None]) -> str:
-    """The `d` of a path through the places; a None is a gap.
-
-    Each part begins with a line of length 0, which is a dot, as lines have round ends.
-    """
-    return "".join(
-        f"L{place[0]:.1f} {place[1]:.1f}" if before else f"M{place[0]:.1f} {place[1]:.1f}h0"
-        for before, place in zip([None, *places], places, strict=False)
-        if place
-    )
-
-
-def _summary(x_label: str, series: Sequence[Series]) -> str:
-    """The first, last, lowest and highest value of each series."""
-    parts = [f"Lines over {x_label}."]
-    for each in series:
-        points = _finite(each)
-        if not points:
-            parts.append(f"{each.name}: no values.")
-            continue
-        ends = (f"{number(y)} at {number(x)}" for x, y in (points[0], points[-1]))
-        ys = [y for _, y in points]
-        limits = f"minimum {number(min(ys))}, maximum {number(max(ys))}"
-        parts.append(f"{each.name}: {', '.join(ends)}; {limits}.")
-    return " ".join(parts)
-
-
-def _draw_marks(axes: Axes, kind: MarkKind, marks: Sequence[Mark]) -> Markup:
-    """A vertical line for each mark of one kind; marks that are close to each other have one."""
+def _draw_marks(axes: Axes, marks: Sequence[Mark]) -> list[Markup]:
+    """A vertical line for each mark; marks of one kind that are close to each other have one."""
     path = Markup(
         '<path class="mark {0}" data-at="{1:.1f}" d="M{1:.1f} {2}V{3}"><title>{4}</title></path>'
     )
-    parts: list[Markup] = []
-    ordered = sorted(marks, key=lambda mark: mark.x)
-    for _, close in groupby(ordered, key=lambda mark: axes.x(mark.x) // NEAREST):
-        first, *others = close
-        more = f" and {len(others):,} more" if others else ""
-        name = clean(f"{kind}: {first.text}{more}")
-        parts.append(path.format(kind, axes.x(first.x), axes.bottom, axes.top, name))
-    return Markup("").join(parts)
+    drawn: list[Markup] = []
+    ordered = sorted(marks, key=lambda mark: (mark.kind, mark.x))
+    for _, close in groupby(ordered, key=lambda mark: (mark.kind, axes.x(mark.x) // NEAREST)):
+        (x, kind, text), *others = close
+        name = clean(f"{kind}: {text}" + f" and {len(others):,} more" * bool(others))
+        drawn.append(path.format(kind, axes.x(x), axes.bottom, axes.top, name))
+    return drawn
