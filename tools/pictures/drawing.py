@@ -86,7 +86,7 @@ class Drawing:
 
     def middle(self, x: float, y: float, text: str, **options: str) -> None:
         """A line of text around `x`."""
-        self.text(x, y, text, text_anchor="middle", **options)
+        self.text(x, y, text, 15, text_anchor="middle", **options)
 
     def arrow(self, *places: tuple[float, float]) -> None:
         """A line through these places with a tip at its end."""

@@ -57,7 +57,6 @@ class Bar(NamedTuple):
     label: str
     value: float
     text: str
-    color: int = 0
 
 
 # --- charts ---
@@ -103,24 +102,20 @@ def lines(
 
 
 def bars(title: str, items: Iterable[Bar]) -> Markup:
-    """A horizontal bar from zero to the value of each item, below its label."""
+    """A horizontal bar of the length of each value, which is not negative, below its label."""
     items = list(items)
-    values = [0.0, *(bar.value for bar in items)]
     beside = max((_text_width(bar.text) for bar in items), default=0) + 10
-    unit = max(WIDTH - beside, WIDTH / 2) / (max(values) - min(values) or 1)
+    unit = max(WIDTH - beside, WIDTH / 2) / max([bar.value for bar in items if bar.value] or [1])
     shape = Markup(
-        '<rect class="color-{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title>'
-        "</rect>"
+        '<rect class="color-0" x="0" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>'
     )
-    drawn: list[Markup] = []
-    for index, bar in enumerate(items):
-        y, name = index * BAR_ROW, clean(f"{bar.label}: {bar.text}")
-        x, width = (min(bar.value, 0) - min(values)) * unit, max(abs(bar.value) * unit, 1)
+    names, drawn = [f"{bar.label}: {bar.text}" for bar in items], list[Markup]()
+    for index, (bar, name) in enumerate(zip(items, names, strict=True)):
+        y, width = index * BAR_ROW, max(bar.value * unit, 1)
         drawn.append(_text(0, y + 14, shortened(bar.label, BAR_CHARACTERS)))
-        drawn.append(shape.format(bar.color, x, y + 20, width, BAR_HEIGHT, name))
-        drawn.append(_text(x + width + 6, y + 32, bar.text))
-    description = "; ".join(f"{bar.label}: {bar.text}" for bar in items)
-    return _figure(title, description, drawn, len(items) * BAR_ROW)
+        drawn.append(shape.format(y + 20, width, BAR_HEIGHT, clean(name)))
+        drawn.append(_text(width + 6, y + 32, bar.text))
+    return _figure(title, "; ".join(names), drawn, len(items) * BAR_ROW)
 
 
 # --- axes ---
