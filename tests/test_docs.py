@@ -21,18 +21,17 @@ from translate_ddp.settings import Resume, all_settings
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 CONFIGS = [load(name)[0] for name in COMMANDS]
-# Of torchrun, pip, pytest, Slurm, the hub's client and the benchmarks.
+# Of torchrun, pip, pytest, Slurm, TensorBoard, the hub's client and the benchmarks.
 OTHER_FLAGS = set(
     "--nproc_per_node --nnodes --node_rank --master_addr --master_port --rdzv-backend --rdzv-id "
     "--rdzv-endpoint --standalone --local-rank --max-restarts --signals-to-handle --repo-type "
-    "--local-dir --nodes "
+    "--local-dir --nodes --logdir "
     "--ntasks-per-node --gpus-per-node --gpus-per-task --cpus-per-task --exclusive --time "
     "--others --minutes --help --version --index-url --bind --data-urlencode "
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
-    "--corpus --convention --name --against --results --model_root --no_test --averages "
-    "--processes --every --learning_rates --length_penalties "
+    "--results "
     # Of fairseq:
     "--source-lang --target-lang --trainpref --validpref --destdir --arch --max-tokens "
     "--update-freq --warmup-updates --nwordssrc --encoder-embed-dim --encoder-ffn-embed-dim "
