@@ -41,17 +41,15 @@ class Settings:
                 raise ValueError(f"{name} must be positive, but is {value}.")
 
 
-def read_settings(
-    settings: type[Parsed], description: str | None, words: Sequence[str] | None = None
-) -> Parsed:
-    """The command line, or `words` of it, as an instance of the dataclass `settings`.
+def read_settings(settings: type[Parsed], description: str | None) -> Parsed:
+    """The command line as an instance of the dataclass `settings`.
 
     Exits with code 2 and a message if the flags are unusable. Raises UserError if the results
     folder cannot be written to.
     """
     spec = sys.modules["__main__"].__spec__
     prog = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
-    found = tyro.cli(settings, args=words, prog=prog, description=description, use_underscores=True)
+    found = tyro.cli(settings, prog=prog, description=description, use_underscores=True)
     if isinstance(found, Settings):
         try:
             found.results.mkdir(parents=True, exist_ok=True)

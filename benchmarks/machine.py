@@ -78,22 +78,17 @@ def wait_for(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def reset_peak(device: torch.device) -> float:
-    """Reset the peak of the memory; returns the present size in MiB, which is 0 of a GPU."""
+def reset_peak(device: torch.device) -> None:
+    """Reset the peak of the memory."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        return 0.0
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
-    return _status_mib("VmRSS")
+    else:
+        Path("/proc/self/clear_refs").write_text("5")  # proc(5): sets VmHWM to VmRSS
 
 
 def peak_mib(device: torch.device) -> float:
     """The most memory since `reset_peak`: allocated by torch on a GPU, or resident."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated() / 2**20
-    return _status_mib("VmHWM")
-
-
-def _status_mib(name: str) -> float:
     status = Path("/proc/self/status").read_text()
-    return int(re.findall(rf"{name}:\s+(\d+)", status)[0]) / 1024
+    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024

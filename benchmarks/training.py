@@ -103,15 +103,6 @@ def prepare_task(settings: TrainingBenchmark, work: Path) -> dict[str, Any]:
     """Write the input of the trainers to `work`; return the facts about it for the report."""
     flags = settings.flags(batch_tokens=settings.batch_tokens, seq_len=SEQ_LEN, optimizer="adamw")
     corpus = Corpus.prepare(flags, work / "data")
-    mean_target = write_task(corpus, flags, work)
-    return corpus.facts() | {
-        "target tokens of a pair": f"{mean_target:.1f}",
-        "measured": f"{settings.rounds} rounds of {settings.seconds:g} s",
-    }
-
-
-def write_task(corpus: Corpus, flags: list[str], work: Path) -> float:
-    """Write the input of all trainers to `work`; return the mean target tokens of a pair."""
     write_as_words(corpus.data, work)
     batches = corpus.config.batches
     mean_target = float((corpus.data.train.target.lengths + 1).mean())
@@ -127,7 +118,10 @@ def write_task(corpus: Corpus, flags: list[str], work: Path) -> float:
         label_smoothing=corpus.config.loss.label_smoothing,
         model=corpus.config.model,
     ).save(work)
-    return mean_target
+    return corpus.facts() | {
+        "target tokens of a pair": f"{mean_target:.1f}",
+        "measured": f"{settings.rounds} rounds of {settings.seconds:g} s",
+    }
 
 
 def write_as_words(data: PreparedData, work: Path) -> None:

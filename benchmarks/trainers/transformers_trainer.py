@@ -46,15 +46,15 @@ def main() -> None:
         dist.destroy_process_group()
 
 
-def arguments(task: Task, flags: Flags, **schedule: Any) -> transformers.Seq2SeqTrainingArguments:
-    """Its settings; `schedule` replaces the learning rate and its warm-up."""
+def arguments(task: Task, flags: Flags) -> transformers.Seq2SeqTrainingArguments:
     return transformers.Seq2SeqTrainingArguments(
         output_dir=str(flags.work / "transformers"),
         per_device_train_batch_size=task.sentences // flags.processes,
         train_sampling_strategy="group_by_length",
         remove_unused_columns=False,  # it would remove the lengths before they are used
         max_steps=1_000_000,
-        **({"learning_rate": 1e-3, "warmup_steps": 500} | schedule),
+        learning_rate=1e-3,
+        warmup_steps=500,
         adam_beta2=0.98,
         label_smoothing_factor=task.label_smoothing,
         bf16=flags.precision == "bf16",

@@ -69,9 +69,7 @@ def test_the_worst_sentences_are_those_of_lowest_sentence_chrf():
     rows = rows_of(50)
     expected = sorted((sacrebleu.sentence_chrf(row[2], [row[1]]).score, row) for row in rows)
     found = worst(rows, 5)
-    assert [(each.score, each.row) for each in found] == expected[:5]
-    assert found[0].score < found[-1].score
-    assert worst(rows[:2], 5) == sorted(worst(rows[:2], 2), key=lambda each: each.score)
+    assert found == expected[:5] and found[0][0] < found[-1][0]
     assert worst([], 5) == []
 
 
@@ -82,9 +80,9 @@ def test_few_items_are_the_first_the_last_and_those_between_at_equal_distances()
 def test_few_of_many_sentences_are_scored_and_only_their_starts(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(translation_scores, "MAX_SCORED", 10)
     rows = rows_of(25)
-    labels = {each.row[0] for each in worst(rows, 25)}
+    labels = {row[0] for _, row in worst(rows, 25)}
     assert labels == {rows[at][0] for at in (0, 3, 5, 8, 11, 13, 16, 19, 21, 24)}
     assert len(worst(rows, 25)) == 10
     same = "a b c " * 200
-    (found,) = worst([("x", same + "d" * 5000, same + "e" * 5000)], 1)
-    assert found.score == pytest.approx(100)
+    [(score, _)] = worst([("x", same + "d" * 5000, same + "e" * 5000)], 1)
+    assert score == pytest.approx(100)

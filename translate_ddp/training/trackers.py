@@ -173,10 +173,9 @@ class WandbSink(TrackerSink):
     name = "W&B"
 
     def start(self) -> Any:
-        self.folder = Path(os.environ.get("WANDB_DIR") or self.folder)
-        folder = self.folder / "wandb"
-        keep_files_in(folder / "cache")
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = Path(os.environ.get("WANDB_DIR") or self.folder) / "wandb"
+        keep_files_in(self.folder / "cache")
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.check_disk()
         import wandb
 
@@ -202,7 +201,7 @@ class WandbSink(TrackerSink):
         run = wandb.init(
             project=self.settings.wandb_project or os.environ.get("WANDB_PROJECT", "translate_ddp"),
             group=self.settings.wandb_group or None,
-            dir=self.folder,
+            dir=self.folder.parent,
             id=self.run_id,
             resume="allow",
             config=self.config,
@@ -214,7 +213,7 @@ class WandbSink(TrackerSink):
         run.define_metric("global_step")
         run.define_metric("*", step_metric="global_step")
         # Each start of the run writes one folder of it.
-        self.upload = f"`wandb sync {shlex.quote(str(self.folder / 'wandb'))}/{pattern}`"
+        self.upload = f"`wandb sync {shlex.quote(str(self.folder))}/{pattern}`"
         self.status = f"W&B online ({run.url or run.path})"
         return run
 

@@ -281,9 +281,8 @@ def _validation(validation: LastValidation | None) -> Iterator[Block]:
         yield HeatMap(each.sentence, list(map(_token, each.source)), rows)
     if found := worst(validation.rows, WORST):
         samples = [
-            Sample(src, tgt, [(f"chrF {each.score:.1f}", marked(tgt, text))])
-            for each in found
-            for src, tgt, text in [each.row]
+            Sample(src, tgt, [(f"chrF {score:.1f}", marked(tgt, text))])
+            for score, (src, tgt, text) in found
         ]
         summary = f"The {len(samples)} sentences with the lowest chrF"
         yield Details(summary, [Samples(samples)])

@@ -2,10 +2,10 @@
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 import numpy as np
@@ -21,14 +21,6 @@ UNSPACED_SCRIPTS = ("CJK", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 # Validation sets may have 100,000 sentences, and chrF takes a millisecond for a long one.
 MAX_SCORED = 3000  # sentences
 MAX_SCORED_CHARACTERS = 1000  # of each text
-
-
-@dataclass(frozen=True)
-class ScoredRow:
-    """A translation and its sentence chrF, 0 to 100."""
-
-    score: float
-    row: TextRow
 
 
 def marked(reference: str, text: str) -> list[tuple[str, bool]]:
@@ -86,8 +78,8 @@ def _kind(character: str) -> str:
     return "mark" if category.startswith("M") or category == "Cf" else "sign"
 
 
-def worst(rows: Sequence[TextRow], count: int) -> list[ScoredRow]:
-    """The rows with the lowest sentence chrF (sacreBLEU), lowest first.
+def worst(rows: Sequence[TextRow], count: int) -> list[tuple[float, TextRow]]:
+    """The lowest values of sentence chrF (sacreBLEU, 0 to 100) with their rows, lowest first.
 
     Of more than 3,000 rows, 3,000 are scored.
     """
@@ -95,10 +87,10 @@ def worst(rows: Sequence[TextRow], count: int) -> list[ScoredRow]:
 
     metric = sacrebleu.CHRF()
     scored = (
-        ScoredRow(metric.sentence_score(_scored(row[2]), [_scored(row[1])]).score, row)
+        (metric.sentence_score(_scored(row[2]), [_scored(row[1])]).score, row)
         for row in few(rows, MAX_SCORED)
     )
-    return nsmallest(count, scored, key=lambda each: each.score)
+    return nsmallest(count, scored, key=itemgetter(0))
 
 
 def _scored(text: str) -> str:
