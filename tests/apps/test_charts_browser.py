@@ -11,7 +11,7 @@ from tests.apps.test_page_template import page_with
 from tests.helpers import browser
 from tests.helpers.browser import Browser
 from translate_ddp.apps.reporting.page_template import Charts, HeatMap, Page, Section, render_page
-from translate_ddp.apps.reporting.svg_charts import Bar, Mark, Series, bars, lines
+from translate_ddp.apps.reporting.svg_charts import Mark, Series, bars, lines
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 HOSTILE = "<img src=x onerror=\"document.title='x'\"><script>document.title='x'</script>"
@@ -128,7 +128,7 @@ def accessible(page: Browser, role: str) -> dict[str, Any]:
 def test_charts_fit_the_window(chromium: Browser, tmp_path: Path, width: int):
     words = [f"word{n}" for n in range(40)]
     attention = HeatMap("Attention", words, [(word, [0.5] * 40) for word in words])
-    charts = Charts([chart(), bars("Rows", [Bar("one", 1, "1")])])
+    charts = Charts([chart(), bars("Rows", {"one": 1})])
     html = render_page(Page("t", "", [Section("a", "A", [charts, attention])]))
     opened_page(chromium, tmp_path, html, width)
     assert chromium.evaluate("document.documentElement.scrollWidth") <= width

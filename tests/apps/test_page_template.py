@@ -13,7 +13,7 @@ from translate_ddp.apps.reporting.page_template import (
     Section,
     render_page,
 )
-from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines
+from translate_ddp.apps.reporting.svg_charts import Series, bars, lines
 
 
 def page_with(*charts: Markup) -> str:
@@ -43,6 +43,6 @@ def test_pages_run_the_scripts_that_their_policy_names_by_checksum():
 
 
 def test_pages_without_charts_of_lines_have_no_script():
-    html = page_with(bars("Rows", [Bar("one", 1, "1")]))
+    html = page_with(bars("Rows", {"one": 1}))
     assert html.startswith("<!doctype html>\n")
     assert "<script" not in html and policy(html)["script-src"] == "'none'"

@@ -32,7 +32,7 @@ from translate_ddp.apps.reporting.page_template import (
     untrusted,
 )
 from translate_ddp.apps.reporting.run_summary import Summary, last_score, scores_of, summarize
-from translate_ddp.apps.reporting.svg_charts import Bar, Series, bars, lines, shortened
+from translate_ddp.apps.reporting.svg_charts import Series, bars, lines, shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
 from translate_ddp.console import describe_seconds, number, size
 from translate_ddp.data.tokenizer_models import SPACE
@@ -316,8 +316,7 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
     charts = []
     if launch.dropped:
         counts = sorted(launch.dropped.items(), key=lambda each: -each[1])[:MAX_REASONS]
-        items = [Bar(untrusted(why), count, f"{count:,}") for why, count in counts]
-        charts.append(bars("Dropped rows", items))
+        charts.append(bars("Dropped rows", {untrusted(why): count for why, count in counts}))
     if launch.length_edges:
         charts.append(length_chart((launch.lang_src, launch.lang_tgt), vars(launch)))
     yield Charts(charts)

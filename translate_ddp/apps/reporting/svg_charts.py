@@ -8,7 +8,7 @@ that are not finite have no place and are left out. A chart is complete without 
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -29,7 +29,6 @@ BAR_ROW, BAR_HEIGHT, BAR_CHARACTERS = 40, 16, 52
 NO_XML = str.maketrans(dict.fromkeys("\ufffe\uffff", "\ufffd"))
 
 Limits = tuple[float, float]
-Point = tuple[float, float]
 
 
 class Series(NamedTuple):
@@ -39,7 +38,7 @@ class Series(NamedTuple):
     y: Sequence[float]
     x: Sequence[float]
 
-    def finite(self) -> list[Point]:
+    def finite(self) -> list[tuple[float, float]]:
         return [point for point in zip(self.x, self.y, strict=True) if math.isfinite(point[1])]
 
 
@@ -48,14 +47,6 @@ class Mark(NamedTuple):
 
     x: float
     kind: str
-    text: str
-
-
-class Bar(NamedTuple):
-    """A value, and the value as text."""
-
-    label: str
-    value: float
     text: str
 
 
@@ -101,21 +92,22 @@ def lines(
     return _figure(title, description, drawn, axes.bottom + BOTTOM, attributes)
 
 
-def bars(title: str, items: Iterable[Bar]) -> Markup:
-    """A horizontal bar of the length of each value, which is not negative, below its label."""
-    items = list(items)
-    beside = max((_text_width(bar.text) for bar in items), default=0) + 10
-    unit = max(WIDTH - beside, WIDTH / 2) / max([bar.value for bar in items if bar.value] or [1])
+def bars(title: str, counts: Mapping[str, int]) -> Markup:
+    """A horizontal bar for each count, below its name."""
+    texts = {name: f"{count:,}" for name, count in counts.items()}
+    beside = max(map(_text_width, texts.values()), default=0) + 10
+    unit = (WIDTH - beside) / max([1, *counts.values()])
     shape = Markup(
         '<rect class="color-0" x="0" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>'
     )
-    names, drawn = [f"{bar.label}: {bar.text}" for bar in items], list[Markup]()
-    for index, (bar, name) in enumerate(zip(items, names, strict=True)):
-        y, width = index * BAR_ROW, max(bar.value * unit, 1)
-        drawn.append(_text(0, y + 14, shortened(bar.label, BAR_CHARACTERS)))
-        drawn.append(shape.format(y + 20, width, BAR_HEIGHT, clean(name)))
-        drawn.append(_text(width + 6, y + 32, bar.text))
-    return _figure(title, "; ".join(names), drawn, len(items) * BAR_ROW)
+    drawn: list[Markup] = []
+    for row, (name, text) in enumerate(texts.items()):
+        y, length = row * BAR_ROW, max(counts[name] * unit, 1)
+        drawn.append(_text(0, y + 14, shortened(name, BAR_CHARACTERS)))
+        drawn.append(shape.format(y + 20, length, BAR_HEIGHT, clean(f"{name}: {text}")))
+        drawn.append(_text(length + 6, y + 32, text))
+    description = "; ".join(f"{name}: {text}" for name, text in texts.items())
+    return _figure(title, description, drawn, len(texts) * BAR_ROW)
 
 
 # --- axes ---
@@ -193,7 +185,7 @@ def shortened(content: str, characters: int) -> str:
 
 
 def _figure(
-    title: str, description: str, drawn: Iterable[Markup], height: float, attributes: str = ""
+    title: str, description: str, drawn: Sequence[Markup], height: float, attributes: str = ""
 ) -> Markup:
     """A drawing with its title above, and its description as a text alternative."""
     return Markup(
