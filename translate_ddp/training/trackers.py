@@ -34,6 +34,7 @@ REASON_CHARACTERS = 250  # of an error
 
 
 def chosen_trackers(settings: LogbookConfig) -> "list[type[TrackerSink]]":
+    """The trackers that the settings name."""
     wandb = [WandbSink] * (resolve_mode(settings.wandb_mode) != "disabled")
     return [*wandb, *[TensorBoardSink] * settings.tensorboard]
 
@@ -184,18 +185,18 @@ class WandbSink(TrackerSink):
         if resolve_mode(self.settings.wandb_mode) != "offline":
             try:
                 if wandb.login(prompt=False, verify=False):
-                    return self._open("online", f"run-*-{self.run_id}")
+                    return self._open("online")
                 reason = "no API key"
             except Exception as error:
                 reason = "not connected"
                 self.warning = f"W&B cannot go online ({brief(error)}): the run is recorded offline"
                 self.teardown()  # else the run id is still in use
                 wandb.setup(wandb_settings())
-        run = self._open("offline", f"offline-run-*-{self.run_id}")
+        run = self._open("offline")
         self.status = f"W&B offline, {reason}; {self.upload} uploads it"
         return run
 
-    def _open(self, mode: Literal["online", "offline"], pattern: str) -> Any:
+    def _open(self, mode: Literal["online", "offline"]) -> Any:
         import wandb
 
         run = wandb.init(
@@ -212,8 +213,9 @@ class WandbSink(TrackerSink):
             handler.handleError = lambda record: None  # else a full disk prints tracebacks
         run.define_metric("global_step")
         run.define_metric("*", step_metric="global_step")
-        # Each start of the run writes one folder of it.
-        self.upload = f"`wandb sync {shlex.quote(str(self.folder))}/{pattern}`"
+        # Each start of the run writes one folder.
+        parts = f"{'offline-' * (mode == 'offline')}run-*-{self.run_id}"
+        self.upload = f"`wandb sync {shlex.quote(str(self.folder))}/{parts}`"
         self.status = f"W&B online ({run.url or run.path})"
         return run
 
@@ -267,19 +269,17 @@ def keep_files_in(folder: Path) -> None:
 def wandb_settings() -> Any:
     import wandb
 
-    chosen: dict[str, Any] = {
-        "silent": True,
-        "console": "off",
-        "host": "",
-        "program": "train.py",  # else its path
-        "disable_git": True,
-        "disable_code": True,
-        "x_disable_meta": True,  # command line, script, user, folder, hardware
-        "x_save_requirements": False,
-        "init_timeout": INIT_SECONDS,
-        "finish_timeout": UPLOAD_SECONDS,
-        "finish_timeout_raises": True,
-    }
-    if "x_transaction_log_flush_interval" in wandb.Settings.model_fields:  # an undocumented setting
-        chosen["x_transaction_log_flush_interval"] = FLUSH_SECONDS
-    return wandb.Settings(**chosen)
+    return wandb.Settings(
+        silent=True,
+        console="off",
+        host="",
+        program="train.py",  # else its path
+        disable_git=True,
+        disable_code=True,
+        x_disable_meta=True,  # command line, script, user, folder, hardware
+        x_save_requirements=False,
+        init_timeout=INIT_SECONDS,
+        finish_timeout=UPLOAD_SECONDS,
+        finish_timeout_raises=True,
+        x_transaction_log_flush_interval=FLUSH_SECONDS,
+    )
