@@ -167,8 +167,7 @@ class Corpus:
     @classmethod
     def prepare(cls, flags: list[str], folder: Path) -> "Corpus":
         config = parse(flags)
-        seq_len, augment = config.batches.seq_len, config.augment
-        prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, augment)
+        prepared = prepare(config.corpus, config.tokenizer, config.batches.seq_len, folder)
         return cls(config, prepared, load_prepared(prepared))
 
     def facts(self) -> dict[str, str]:

@@ -179,6 +179,8 @@ class CorpusConfig:
     clean: CleanLevel = setting("safe", data=True)
     """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
     that are probably no translations (docs/cleaning.md)."""
+    perturb: bool = setting(False, Resume.BETWEEN_EPOCHS, data=True)
+    """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
     bidirectional: bool = setting(False, data=True)
     """Also train the reverse directions: each training pair swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
@@ -353,17 +355,6 @@ class BatchConfig:
 def default_micro_batch_tokens(device_type: str) -> int:
     """Tokens of a micro-batch on a device of that type."""
     return 4096 if device_type == "cpu" else 32_768
-
-
-@dataclass(frozen=True)
-class AugmentConfig:
-    perturb: bool = setting(False, Resume.BETWEEN_EPOCHS, data=True)
-    """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
-    bpe_dropout: float = setting(0.0, Resume.BETWEEN_EPOCHS, data=True)
-    """Probability to drop a merge in training (Provilkov et al. 2020); 0: none, usual: 0.1."""
-
-    def __post_init__(self) -> None:
-        check_probability(self, "bpe_dropout")
 
 
 @dataclass(frozen=True)
@@ -617,7 +608,6 @@ class Config:
     mix: MixConfig = MixConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     batches: BatchConfig = BatchConfig()
-    augment: AugmentConfig = AugmentConfig()
     model: ModelConfig = ModelConfig()
     loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -627,12 +617,6 @@ class Config:
     distributed: DistributedConfig = DistributedConfig()
 
     def __post_init__(self) -> None:
-        kind = self.tokenizer.tokenizer
-        if self.augment.bpe_dropout and kind != "bpe":
-            raise ValueError(
-                f"bpe_dropout drops merges of byte-level BPE, but the tokenizer is {kind}: "
-                "pass --tokenizer bpe or --bpe_dropout 0."
-            )
         copies, most = self.loss.forward_copies, self.batches.max_tokens
         seq_len = self.batches.seq_len
         if most and copies * seq_len > most:

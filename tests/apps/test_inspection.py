@@ -289,8 +289,7 @@ def test_tokenizer_and_tokens_are_those_of_the_training(tmp_path: Path):
     found = inspected(tmp_path, sentences(300), bidirectional=True, perturb=True)
     config, folder = found.config, tmp_path / "prepared"
     seq_len = config.batches.seq_len
-    settings = config.tokenizer, seq_len, folder, config.augment
-    prepared = prepare(config.corpus, *settings, shown=False)
+    prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, shown=False)
     data = load_prepared(prepared)
     assert data.tokenizer.text == found.vocabulary.tokenizer.text
     tokens = len(data.train.source.tokens) + len(data.train.target.tokens) + 2 * len(data.train)

@@ -1,6 +1,5 @@
 """Variants of training pairs: which sentences change, how often, and what stays."""
 
-import json
 from collections import Counter
 from random import Random
 
@@ -9,13 +8,10 @@ import pytest
 
 from translate_ddp.data.augmentation import (
     LOWER,
-    MAX_LETTERS,
     UPPER,
-    Merges,
     add_noise,
     add_typos,
     count_variants,
-    flatten,
     perturb,
     perturb_some,
     remove_end_punctuation,
@@ -23,17 +19,12 @@ from translate_ddp.data.augmentation import (
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.preparation import Encoder
 from translate_ddp.data.tagged_corpus import TaggedPairs
-from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer, train_tokenizer
-from translate_ddp.errors import UserError
-from translate_ddp.settings import AugmentConfig, LanguagePair, TokenizerConfig
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.settings import LanguagePair, TokenizerConfig
 from translate_ddp.text import normalize
 
 NEVER = 0.999
-VOCABULARY = [*SPECIAL_TOKENS, "a", "b", "c", "d", "ab", "abc", "cd"]
-MERGES = [["a", "b"], ["ab", "c"], ["c", "d"]]
-LONG = "antidisestablishmentarianism" * 3  # more than 64 letters
-LINES = ["The old Doctor reads the letter, 中文 😀.", "il dottore legge così! हिन्दी", LONG]
-BOTH = AugmentConfig(perturb=True, bpe_dropout=0.2)
+LINES = ["The old Doctor reads the letter, 中文 😀.", "il dottore legge così! हिन्दी"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +34,6 @@ def tokenizer() -> Tokenizer:
 
 def variants(
     tokenizer: Tokenizer,
-    config: AugmentConfig,
     sources: list[str],
     targets: list[str] | None = None,
     seq_len: int = 256,
@@ -53,7 +43,7 @@ def variants(
 ) -> list[ParallelDataset]:
     """The pairs in each of the variants."""
     pairs = list(zip(sources, targets or sources, strict=True))
-    encoder = Encoder(tokenizer.text, seq_len, config, count)
+    encoder = Encoder(tokenizer.text, seq_len, count)
     found = encoder(
         TaggedPairs(pairs, [tags] * len(pairs), LanguagePair("en", "it"), (), first_row)
     ).variants
@@ -182,117 +172,29 @@ def test_noise_adds_one_group_of_characters():
         assert len(words) == 3 and [word for word in words if word.isalpha()] == ["one", "two"]
 
 
-@pytest.mark.parametrize(
-    ("tags", "config"), [("", AugmentConfig(perturb=True)), (">>it<< <bt> ", BOTH)]
-)
-def test_only_sources_are_perturbed_and_tags_stay(
-    tokenizer: Tokenizer, tags: str, config: AugmentConfig
-):
+@pytest.mark.parametrize("tags", ["", ">>it<< <bt> "])
+def test_only_sources_are_perturbed_and_tags_stay(tokenizer: Tokenizer, tags: str):
     sources = [f"{tags}The old Doctor number {n} reads." for n in range(200)]
     targets = [f"Il vecchio Dottore numero {n} legge." for n in range(200)]
-    for number, found in enumerate(
-        variants(tokenizer, config, sources, targets, tags=tags, first_row=7)
-    ):
+    for number, found in enumerate(variants(tokenizer, sources, targets, tags=tags, first_row=7)):
         plain = [source.removeprefix(tags) for source in sources]
         changed = perturb_some(plain, "en", first_row=7, number=number)
         expected = [tags + changed.get(n, text) for n, text in enumerate(plain)]
         assert texts(tokenizer, found) == (expected, targets)
         assert 50 < len(changed) < 130
-        plain = tokenizer.encode([expected[n] for n in changed])
-        other = [found.source[n].tolist() != ids for n, ids in zip(changed, plain, strict=True)]
-        assert sum(other) > len(plain) / 2 if config.bpe_dropout else not any(other)
+        assert [found.source[n].tolist() for n in changed] == tokenizer.encode(
+            [expected[n] for n in changed]
+        )
 
 
-@pytest.mark.parametrize("config", [AugmentConfig(perturb=True), AugmentConfig(bpe_dropout=0.5)])
-def test_sentence_whose_variant_would_be_too_long_is_plain(
-    tokenizer: Tokenizer, config: AugmentConfig
-):
+def test_sentence_whose_variant_would_be_too_long_is_plain(tokenizer: Tokenizer):
     lines = ["the old doctor reads"] * 200
     plain = tokenizer.encode(lines)[0]
-    lengths = np.concatenate([rows.source.lengths for rows in variants(tokenizer, config, lines)])
+    lengths = np.concatenate([rows.source.lengths for rows in variants(tokenizer, lines)])
     limit = len(plain) + 1  # of the tokens; [EOS] counts, too
-    found = variants(tokenizer, config, lines, seq_len=limit + 1)
+    found = variants(tokenizer, lines, seq_len=limit + 1)
     limited = np.concatenate([rows.source.lengths for rows in found])
     assert lengths.max() > limit
     assert np.array_equal(limited, np.where(lengths > limit, len(plain), lengths))
     rows = np.flatnonzero(lengths > limit).tolist()
     assert all(found[n // 200].source[n % 200].tolist() == plain for n in rows)
-
-
-# --- segmentations with dropped merges ---
-
-
-def merges_of(probability: float) -> Merges:
-    vocabulary = {token: token_id for token_id, token in enumerate(VOCABULARY)}
-    model = {"type": "BPE", "vocab": vocabulary, "merges": MERGES}
-    return Merges(json.dumps({"model": model}), probability)
-
-
-def segmentations(word: str, probability: float, count: int = 1) -> Counter[str]:
-    merges, ids = merges_of(probability), tuple(map(VOCABULARY.index, word))
-    found = (merges.segment_word(ids, number) for number in range(count))
-    return Counter(" ".join(VOCABULARY[i] for i in row) for row in found)
-
-
-def test_no_dropout_gives_the_plain_segmentation_and_1_gives_letters():
-    assert segmentations("abcdab", 0.0) == {"abc d ab": 1}
-    assert segmentations("abcdab", 1.0) == {"a b c d a b": 1}
-    assert merges_of(1.0).segment_word((9, 7, 8), 0) == tuple(map(VOCABULARY.index, "abcdab"))
-
-
-def test_segmentations_have_the_probabilities_computed_by_hand():
-    # abcd: the first step may merge a b and c d. If a b is made (0.7), the second may merge ab c
-    # and c d. If only c d is made (0.3 * 0.7), the second may merge a b. If neither is, it ends.
-    count, p, q = 20_000, 0.3, 0.7
-    expected = {
-        "abc d": q * q,
-        "ab cd": q * p * q + p * q * q,
-        "ab c d": q * p * p,
-        "a b cd": p * q * p,
-        "a b c d": p * p,
-    }
-    assert sum(expected.values()) == pytest.approx(1)
-    found = segmentations("abcd", p, count)
-    assert found.keys() == expected.keys()
-    for segmentation, share in expected.items():
-        bound = 4.5 * (share * (1 - share) * count) ** 0.5
-        assert abs(found[segmentation] - share * count) < bound, segmentation
-
-
-@pytest.mark.parametrize("word", [(4, 1), (4, len(VOCABULARY)), (4, 5) * (MAX_LETTERS // 2 + 1)])
-def test_unknown_letters_added_tokens_and_long_words_stay(word: tuple[int, ...]):
-    assert merges_of(1.0).segment_word(word, 0) == word
-
-
-def test_plain_segmentation_is_that_of_the_library(tokenizer: Tokenizer):
-    rows = tokenizer.encode_words(LINES)
-    segmented = Merges(tokenizer.text, 1e-12).segment(rows, 0)
-    assert flatten(rows) == flatten(segmented) == list(map(tuple, tokenizer.encode(LINES)))
-
-
-def test_every_segmentation_is_decoded_to_the_text(tokenizer: Tokenizer):
-    sources = [f"{LINES[0]} {n}" for n in range(60)]
-    targets = [f"{LINES[1]} {LONG}" for _ in range(60)]
-    config = AugmentConfig(bpe_dropout=0.2)
-    found = variants(tokenizer, config, sources, targets)
-    plain = sum(map(len, tokenizer.encode(sources + targets)))
-    for rows in found:
-        assert texts(tokenizer, rows) == (sources, targets)
-        assert len(rows.source.tokens) + len(rows.target.tokens) > 1.1 * plain
-        # The same words in the same sentences: their places choose the segmentation.
-        assert len({tuple(rows.target[n].tolist()) for n in range(60)}) > 30
-    assert len({rows.source.tokens.tobytes() for rows in found}) == 3
-    again = variants(tokenizer, config, sources, targets)
-    for one, other in zip(found, again, strict=True):
-        assert one.source.tokens.tolist() == other.source.tokens.tolist()
-
-
-@pytest.mark.parametrize("changed", [None, "continuing_subword_prefix", "ignore_merges", "merges"])
-def test_tokenizer_without_usable_merges_is_an_error(tokenizer: Tokenizer, changed: str | None):
-    text = train_tokenizer(LINES, TokenizerConfig(tokenizer="word")).text
-    if changed:
-        content = json.loads(tokenizer.text)
-        content["model"][changed] = [] if changed == "merges" else "##"
-        text = json.dumps(content)
-    with pytest.raises(UserError, match="--bpe_dropout needs a tokenizer of byte-level BPE"):
-        Merges(text, 0.1)

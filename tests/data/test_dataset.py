@@ -14,9 +14,9 @@ from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import cleaned_corpus, pair_store
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import Tokenizer, Word, train_tokenizer
+from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
 SMALL = TokenizerConfig(vocab_size=300)
@@ -89,13 +89,13 @@ def test_texts_of_any_length_are_dropped_without_their_tokens(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ):
     encoded: list[str] = []
-    encode = Tokenizer.encode_words
+    encode = Tokenizer.encode_marked
 
-    def record(tokenizer: Tokenizer, texts: list[str], *settings: Any) -> list[list[Word]]:
+    def record(tokenizer: Tokenizer, texts: list[str], *settings: Any) -> list[list[int]]:
         encoded.extend(texts)
         return encode(tokenizer, texts, *settings)
 
-    monkeypatch.setattr(Tokenizer, "encode_words", record)
+    monkeypatch.setattr(Tokenizer, "encode_marked", record)
     long = [("x " * 50_000, "kurz"), ("short", "y " * 50_000)]
     config = write_corpus(tmp_path, [*pairs, *long], [("a new one", "uno nuovo")])
     data = prepare_and_load(replace(config, clean="none"), tmp_path / "data")
@@ -236,8 +236,8 @@ def test_tokenizer_learns_upper_case_with_perturbed_sources(config: CorpusConfig
     pairs = [(f"number {n} is here", f"il numero {n} è qui") for n in range(400)]
     write_parallel(Path(config.dataset[0]), pairs)
     tokenizer, data = TokenizerConfig(vocab_size=400), tmp_path / "data"
-    augment = [AugmentConfig(perturb=is_perturbed) for is_perturbed in (False, True)]
-    folders = [prepare(config, tokenizer, 100, data, each) for each in augment]
+    configs = [replace(config, perturb=is_perturbed) for is_perturbed in (False, True)]
+    folders = [prepare(each, tokenizer, 100, data) for each in configs]
     plain, perturbed = (load_prepared(folder).tokenizer for folder in folders)
     assert folders[0] != folders[1]
     assert folders[0] == prepare(config, tokenizer, 100, data)

@@ -14,7 +14,7 @@ from tests.helpers.corpora import write_parallel
 from tests.helpers.texts import SCRIPTS
 from translate_ddp.data import cleaned_corpus, pair_store, preparation, span_pairs
 from translate_ddp.data.dataset import ParallelDataset, load_prepared
-from translate_ddp.data.preparation import NO_AUGMENTATION, Encoder, prepare
+from translate_ddp.data.preparation import Encoder, prepare
 from translate_ddp.data.span_pairs import SpanPairs
 from translate_ddp.data.tagged_corpus import TaggedPairs
 from translate_ddp.data.tokenizer import (
@@ -27,7 +27,6 @@ from translate_ddp.data.tokenizer import (
 )
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import (
-    AugmentConfig,
     Config,
     CorpusConfig,
     LanguagePair,
@@ -173,8 +172,7 @@ def test_a_text_is_searched_for_spans_once_however_many_variants_it_has(
         span_pairs, "find_spans", lambda text: [searched.append(text), *find(text)][1:]
     )
     pairs = [(f"See {{n}} at {n}000.", f"Siehe {{n}} um {n}000.") for n in range(1, 40)]
-    settings: dict[str, Any] = {"augment": AugmentConfig(True), "num_variants": 3}
-    assert len(encoded(tokenizer, pairs, **settings).variants) == 3 * len(pairs)
+    assert len(encoded(tokenizer, pairs, num_variants=3).variants) == 3 * len(pairs)
     assert sorted(searched) == sorted(text for pair in pairs for text in pair)
 
 
@@ -281,13 +279,11 @@ def test_set_spans_stand_at_phrases_whose_words_the_lexicon_translates(
 
 
 @pytest.mark.usefixtures("all_are_marked")
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_augmentation_keeps_the_spans_of_both_sides(tokenizer: Tokenizer, dropout: float):
+def test_augmentation_keeps_the_spans_of_both_sides(tokenizer: Tokenizer):
     pairs = [
         (f"Open the door {n}, Doctor: see {{a}}.", f"Tür {n} auf, Arzt: {{a}}.") for n in range(300)
     ]
-    settings: dict[str, Any] = {"augment": AugmentConfig(True, dropout), "num_variants": 3}
-    found = encoded(tokenizer, pairs, **settings)
+    found = encoded(tokenizer, pairs, num_variants=3)
     assert found.fits.all() and len(found.variants) == 900
     variants = decoded(tokenizer, found.variants)
     differ = 0
@@ -298,10 +294,10 @@ def test_augmentation_keeps_the_spans_of_both_sides(tokenizer: Tokenizer, dropou
     assert differ > 200  # by case and typos
     # A pair whose variant is too long is as in its plain form on both sides.
     longest = max(found.pairs.source.lengths.max(), found.pairs.target.lengths.max()) + 1
-    short = encoded(tokenizer, pairs, seq_len=int(longest), **settings)
+    short = encoded(tokenizer, pairs, seq_len=int(longest), num_variants=3)
     for (_, numbers), (_, numbers_there) in decoded(tokenizer, short.variants):
         assert sorted(numbers) == sorted(numbers_there)
-    assert len(short.variants.source.tokens) < len(found.variants.source.tokens) or not dropout
+    assert len(short.variants.source.tokens) < len(found.variants.source.tokens)
 
 
 def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes(
@@ -309,7 +305,7 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
 ):
     pairs = [(f"see {{n{n}}} at %d, n {n}", f"siehe {{n{n}}}, n {n}") for n in range(600)]
     name, dev = write_parallel(tmp_path / "t", pairs), write_parallel(tmp_path / "v", pairs[:9])
-    corpus = CorpusConfig((name,), dev, ("en",), ("de",), clean="none")
+    corpus = CorpusConfig((name,), dev, ("en",), ("de",), clean="none", perturb=True)
     settings = corpus, TokenizerConfig(vocab_size=300), 60
     for module in (cleaned_corpus, pair_store):
         monkeypatch.setattr(module, "BATCH_PAIRS", 50)
@@ -320,7 +316,7 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
             return map_in_processes(function, items, count)
 
         monkeypatch.setattr(preparation, "map_in_processes", in_processes)
-        path = prepare(*settings, tmp_path / str(count), AugmentConfig(True), False, SPANS)
+        path = prepare(*settings, tmp_path / str(count), False, SPANS)
         data = load_prepared(path)
         prints.add(data.fingerprint + data.variants_fingerprint)
         found = decoded(data.tokenizer, data.train)
@@ -330,7 +326,7 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
         plain = decoded(data.tokenizer, data.validation)
         assert [(source, target) for (source, _), (target, _) in plain] == pairs[:9]
     assert len(prints) == 1
-    none = load_prepared(prepare(*settings, tmp_path / "data", AugmentConfig(True), False))
+    none = load_prepared(prepare(*settings, tmp_path / "data", False))
     assert max(none.train.source.tokens.max(), none.train.target.tokens.max()) < len(none.tokenizer)
     assert none.tokenizer.text == data.tokenizer.text  # pyright: ignore
 
@@ -350,7 +346,7 @@ def test_each_direction_has_its_lexicon_of_the_training_pairs(tmp_path: Path):
         bidirectional=True,
     )
     settings = corpus, TokenizerConfig(vocab_size=300), 60
-    prepared = prepare(*settings, tmp_path / "data", NO_AUGMENTATION, False, SPANS)
+    prepared = prepare(*settings, tmp_path / "data", False, SPANS)
     data, enclosed = load_prepared(prepared), Counter[bool]()
     for (source, _), (target, _) in decoded(data.tokenizer, data.train):
         found = [re.search(f"{MARK}([a-z][0-9]){MARK}", text) for text in (source, target)]

@@ -11,7 +11,7 @@ from tests.helpers.corpora import write_parallel
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens
-from translate_ddp.settings import AugmentConfig, CorpusConfig, TokenizerConfig
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 Pairs = list[tuple[str, str]]
 ONE = [(f"one {word}", f"eins {word}") for word in "abcdefghij"]
@@ -35,10 +35,11 @@ def prepared(
     write = partial(write_parallel, lang_tgt=lang_tgt)
     names = [write(folder / f"corpus{n}", pairs) for n, pairs in enumerate(corpora)]
     given: dict[str, Any] = {"validation": write(folder / "valid", VALIDATION)} | settings
-    corpus = CorpusConfig(tuple(names), lang_src=("en",), lang_tgt=(lang_tgt,), **given)
-    augment = AugmentConfig(perturb)
+    corpus = CorpusConfig(
+        tuple(names), lang_src=("en",), lang_tgt=(lang_tgt,), perturb=perturb, **given
+    )
     extra = TAGS if corpus.bidirectional else NO_EXTRA_TOKENS
-    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", augment, False, extra))
+    return load_prepared(prepare(corpus, tokenizer, 60, folder / "data", False, extra))
 
 
 def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:

@@ -112,9 +112,6 @@ def test_ids_are_those_that_the_library_gives_whole_texts(
     expected = [library.encode(text, add_special_tokens=False).ids for text in texts]
     for _ in range(2):  # then words are known
         assert tokenizer.encode(texts) == expected
-        rows = tokenizer.encode_words(texts)
-        assert [[i for word in row for i in word] for row in rows] == expected
-        assert kind == "no words" or max(map(len, rows)) > 5
     assert [row for text in texts for row in tokenizer.encode([text])] == expected
 
 
@@ -123,9 +120,9 @@ def test_a_word_is_encoded_once_in_however_many_texts_it_is(
 ):
     encoded, encode = list[str](), tokenizer_models.JsonModel._encoded
 
-    def record(model: Any, lines: list[str], by_words: bool) -> Any:
+    def record(model: Any, lines: list[str]) -> Any:
         encoded.extend(lines)
-        return encode(model, lines, by_words)
+        return encode(model, lines)
 
     monkeypatch.setattr(tokenizer_models.JsonModel, "_encoded", record)
     tokenizer = Tokenizer(tokenizer.text)

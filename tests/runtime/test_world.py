@@ -40,7 +40,7 @@ def save_gradients(flags: list[str], folder: str) -> None:
         torch.save(gradients(flags, world), Path(folder) / f"{world.rank}.pt")
 
 
-@pytest.mark.parametrize("more", ["100", "50", "20", "50 --perturb --bpe_dropout 0.2"])
+@pytest.mark.parametrize("more", ["100", "50", "20", "50 --perturb"])
 def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, more: str):
     # The ranks' shards of a step differ in tokens. At 50 some also differ in their number of
     # passes, which hangs or gives wrong sums unless only the last pass synchronizes; at 20 all

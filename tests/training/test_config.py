@@ -29,7 +29,7 @@ FLAGS = """
     num_decoder_layers d_ff dropout label_smoothing batch_tokens max_tokens max_steps warmup_steps
     clip_grad_norm seed precision compile backend bucket_cap_mb log_every validate_every validate_on
     best_metric save_every save_every_minutes keep_last wandb_project wandb_mode config
-    perturb bpe_dropout dataset_weight bidirectional
+    perturb dataset_weight bidirectional
 """.split()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config import parse, parse_with_names
+from config import parse_with_names
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
@@ -192,9 +192,6 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
         with pytest.raises(UserError, match="in the checkpoint, .* requested"):
             config, names = parse_with_names(flags)
             adopt_settings(config, state, names)
-    state.run.config["tokenizer"]["tokenizer"] = "word"
-    with pytest.raises(UserError, match="--init_from .* from the file: .*bpe_dropout"):
-        adopt_settings(parse(["--bpe_dropout", "0.1"]), state, {"bpe_dropout"})
 
 
 def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_path: Path):

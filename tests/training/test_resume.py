@@ -79,7 +79,7 @@ def test_changed_validation_is_named():
 
 def test_checkpoint_without_a_newer_setting_has_its_default():
     saved = identity()
-    del saved.always["d_ff"], saved.within_epoch["batch_size"], saved.within_epoch["bpe_dropout"]
+    del saved.always["d_ff"], saved.within_epoch["batch_size"], saved.within_epoch["perturb"]
     check_same_run(state_of(saved, step_in_epoch=3), identity(), Config().to_dict())
     with pytest.raises(UserError, match="d_ff: 512 in the checkpoint, 9 now") as raised:
         check_same_run(state_of(saved, step_in_epoch=3), identity(model={"d_ff": 9}), {})
@@ -99,8 +99,7 @@ def test_setting_of_a_later_version_is_part_of_the_identity():
         ("batches", "batch_tokens"),
         ("batches", "batch_size"),
         ("batches", "seq_len"),
-        ("augment", "bpe_dropout"),
-        ("augment", "perturb"),
+        ("corpus", "perturb"),
         ("train", "seed"),
         ("", "data order"),
         ("", "variants"),

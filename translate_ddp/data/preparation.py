@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from translate_ddp.console import Progress, counted, print_line, size
-from translate_ddp.data.augmentation import Merges, count_variants, flatten, perturb_some
+from translate_ddp.data.augmentation import count_variants, perturb_some
 from translate_ddp.data.corpus import (
     CleanedCorpus,
     clean_corpus,
@@ -35,7 +35,6 @@ from translate_ddp.data.tokenizer import (
     NO_EXTRA_TOKENS,
     ExtraTokens,
     Tokenizer,
-    Word,
     build_tokenizer,
     existing_tokenizer,
     loss_of,
@@ -44,16 +43,14 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import AugmentConfig, CorpusConfig, LanguagePair, TokenizerConfig
+from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig
 
-FORMAT = 12  # of the prepared folder; raise it with every change, and corpora are prepared again
-VARIANTS_FORMAT = 1  # of the variants; raise it with every change, and they are prepared again
+FORMAT = 14  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
 IN_SPLIT = {"train": "", "validation": " in validation"}
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
-NO_AUGMENTATION = AugmentConfig()
 
 
 def prepare(
@@ -61,7 +58,6 @@ def prepare(
     tokenizer: TokenizerConfig,
     seq_len: int,
     folder: Path,
-    augment: AugmentConfig = NO_AUGMENTATION,
     shown: bool = True,
     extra: ExtraTokens = NO_EXTRA_TOKENS,
     text: str = "",
@@ -69,21 +65,19 @@ def prepare(
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
     `text` is that of the tokenizer to encode with; '': the settings choose one. Pairs with more
-    than `seq_len` tokens on one side, end marker included, are dropped and counted. With
-    augmentation, the folder has several variants of each training pair, too. With `perturb`, the
-    tokenizer is trained on perturbed sources. If `extra` has span tokens, training pairs have them,
-    not those of validation. Raises UserError if the corpus cannot be read or stored, or if the
-    tokenizer cannot drop merges.
+    than `seq_len` tokens on one side, end marker included, are dropped and counted. With --perturb,
+    the tokenizer is trained on perturbed sources, and the folder has several variants of each
+    training pair, too. If `extra` has span tokens, training pairs have them,
+    not those of validation. Raises UserError if the corpus cannot be read or stored.
     """
     if not text and (file := existing_tokenizer(tokenizer, corpus.languages_name)) is not None:
         text = file.text
         if file.dropout and shown:
             print_line(
                 f"--tokenizer_file {tokenizer.tokenizer_file} drops merges at random (dropout "
-                f"{file.dropout:g}): this is off. For BPE-dropout in training, pass --bpe_dropout."
+                f"{file.dropout:g}): this is off."
             )
     inputs = [FORMAT, asdict(corpus), seq_len, asdict(extra)]
-    inputs += [] if augment == NO_AUGMENTATION else [VARIANTS_FORMAT, asdict(augment)]
 
     def name(signature: str, end: str) -> str:
         return f"{corpus.languages_name}-{_hash([signature, inputs])}-{end}"
@@ -95,7 +89,7 @@ def prepare(
         cleaned = clean_corpus(corpus, folder, shown)
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            settings = corpus, tokenizer, seq_len, augment, shown, extra, text
+            settings = corpus, tokenizer, seq_len, shown, extra, text
             summary = _write(partial, cleaned, *settings)
             # Later starts read the file that may have been written just now, or write it again.
             last = _hash(summary["fingerprint"]) if tokenizer.tokenizer_file else end
@@ -125,7 +119,6 @@ def _write(
     config: CorpusConfig,
     tokenizer_config: TokenizerConfig,
     seq_len: int,
-    augment: AugmentConfig,
     shown: bool,
     extra: ExtraTokens,
     text: str,
@@ -134,7 +127,7 @@ def _write(
     fault_point("tokenizing")
     tagged = TaggedCorpus(corpus, config)
     chosen = tagged.sample()
-    lines = tagged.lines(chosen, augment.perturb)
+    lines = tagged.lines(chosen, config.perturb)
     learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
     tokenizer = Tokenizer(text) if text else learn()
     (folder / TOKENIZER_FILE).write_text(tokenizer.text, encoding="utf-8")
@@ -143,9 +136,9 @@ def _write(
     checked = validation[:CHECKED_PAIRS] if text and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
-    num_variants = 0 if augment == NO_AUGMENTATION else count_variants(num_pairs)
+    num_variants = count_variants(num_pairs) if config.perturb else 0
     lexicons = tagged.learn_lexicons() if extra.num_spans else None
-    encoder = Encoder(tokenizer.text, seq_len, augment, num_variants, lexicons)
+    encoder = Encoder(tokenizer.text, seq_len, num_variants, lexicons)
     plain = replace(encoder, num_variants=0, lexicons=None)
     num_validation = sum(tagged.validation_sizes)
     splits = {
@@ -226,18 +219,12 @@ class Encoder:
 
     text: str  # of the tokenizer
     seq_len: int
-    augment: AugmentConfig = NO_AUGMENTATION
-    num_variants: int = 0  # of each pair
+    num_variants: int = 0  # of each pair, with perturbed sources
     lexicons: Mapping[LanguagePair, Lexicon] | None = None  # if span tokens stand for spans
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         return Tokenizer(self.text)
-
-    @cached_property
-    def _merges(self) -> Merges | None:
-        dropout = self.augment.bpe_dropout
-        return Merges(self.text, dropout) if dropout else None
 
     def __call__(self, batch: TaggedPairs) -> Encoded:
         # Tokens of a text of 5 MB would take 1 GB.
@@ -251,9 +238,9 @@ class Encoder:
         batch = replace(batch, pairs=pairs)
         forms = self._forms(batch)
         plain = [
-            [*self._words(side, dict(enumerate(forms[0])), prefixes).values()] for side in range(2)
+            [*self._encode(side, dict(enumerate(forms[0])), prefixes).values()] for side in range(2)
         ]
-        encoded = self._with_tag([flatten(side) for side in plain], batch.tag)
+        encoded = self._with_tag(plain, batch.tag)
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)  # without end marker
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)
         kept, variants = np.flatnonzero(fits), None
@@ -263,10 +250,10 @@ class Encoder:
             variants = self._with_tag(sides, batch.tag)
         return Encoded(encoded.take(kept), variants, fits)
 
-    def _with_tag(self, sides: list[list[Word]], tag: Word) -> ParallelDataset:
+    def _with_tag(self, sides: list[list[list[int]]], tag: Sequence[int]) -> ParallelDataset:
         """The ids of both sides, with the tag before the sources."""
         sources, targets = sides
-        return ParallelDataset(Ragged.of(tag + ids for ids in sources), Ragged.of(targets))
+        return ParallelDataset(Ragged.of([*tag, *ids] for ids in sources), Ragged.of(targets))
 
     def _forms(self, batch: TaggedPairs) -> list[list[MarkedPair]]:
         """The pairs with their spans in the plain form and in each variant."""
@@ -276,23 +263,21 @@ class Encoder:
         spans = SpanPairs(batch.pairs, batch.direction, batch.first_row, lexicon)
         return [spans.form(number) for number in range(1 + self.num_variants)]
 
-    def _words(
+    def _encode(
         self, side: int, pairs: Mapping[int, MarkedPair], prefixes: Sequence[str]
-    ) -> dict[int, list[Word]]:
-        """The token ids of these texts, for BPE-dropout by words, otherwise in one piece."""
+    ) -> dict[int, list[int]]:
+        """The token ids of one side of these pairs, by row."""
         texts = [prefixes[row] * (side == 0) + pair.texts[side] for row, pair in pairs.items()]
         numbers = [pair.numbers[side] for pair in pairs.values()]
-        by_words = self._merges is not None
-        rows = self._tokenizer.encode_words(texts, numbers, by_words)
-        return dict(zip(pairs, rows, strict=True))
+        return dict(zip(pairs, self._tokenizer.encode_marked(texts, numbers), strict=True))
 
     def _variant(
         self,
         number: int,
         batch: TaggedPairs,
         forms: Sequence[Sequence[MarkedPair]],
-        plain: Sequence[list[list[Word]]],
-    ) -> list[list[Word]]:
+        plain: Sequence[list[list[int]]],
+    ) -> list[list[list[int]]]:
         """The token ids of both sides of the pairs in the variant of this number, without tag.
 
         A sentence whose variant would have `seq_len` tokens or more, end marker included, is plain;
@@ -300,24 +285,21 @@ class Encoder:
         """
         marked, sides = forms[number + 1], [list(rows) for rows in plain]
         targets = {row: pair for row, pair in enumerate(marked) if pair != forms[0][row]}
-        sources = dict(targets)
-        if self.augment.perturb:
-            texts = [pair.texts[0] for pair in marked]
-            found = perturb_some(texts, batch.direction.src, batch.first_row, number)
-            sources |= {row: marked[row]._replace(texts=(text, "")) for row, text in found.items()}
+        texts = [pair.texts[0] for pair in marked]
+        found = perturb_some(texts, batch.direction.src, batch.first_row, number)
+        sources = targets | {
+            row: marked[row]._replace(texts=(text, "")) for row, text in found.items()
+        }
         for side, changed in enumerate((sources, targets)):
-            for row, words in self._words(side, changed, batch.prefixes).items():
-                sides[side][row] = words
-        if self._merges is not None:
-            for side, rows in enumerate(sides):
-                sides[side] = self._merges.segment(rows, number, side, batch.first_row)
-        limit, ids = self.seq_len - len(batch.tag), [flatten(rows) for rows in sides]
-        fits = [[0 < len(row) < limit for row in side] for side in ids]
+            for row, ids in self._encode(side, changed, batch.prefixes).items():
+                sides[side][row] = ids
+        limit = self.seq_len - len(batch.tag)
+        fits = [[0 < len(ids) < limit for ids in side] for side in sides]
         if self.lexicons is not None:
             fits = [list(map(all, zip(*fits, strict=True)))] * 2
         return [
             [row if fit else before for row, fit, before in zip(*side, strict=True)]
-            for side in zip(ids, fits, map(flatten, plain), strict=True)
+            for side in zip(sides, fits, plain, strict=True)
         ]
 
 

@@ -31,7 +31,6 @@ from translate_ddp.data.tokenizer_models import (
     UNK,
     JsonModel,
     SentencePieceModel,
-    Word,
     import_sentencepiece,
 )
 from translate_ddp.errors import UserError
@@ -137,15 +136,9 @@ class Tokenizer:
 
     def encode_marked(self, texts: Sequence[str], numbers: Numbers) -> list[list[int]]:
         """As `encode`; each run of MARKs is one token, that of the next of the text's numbers."""
-        return [list(word) for (word,) in self.encode_words(texts, numbers, by_words=False)]
-
-    def encode_words(
-        self, texts: Sequence[str], numbers: Numbers = (), by_words: bool = True
-    ) -> list[list[Word]]:
-        """As `encode_marked`, by words: the pre-tokens of a tokenizer.json, or the whole text."""
         if not any(numbers):
-            return self._model.rows(texts, by_words)
-        rows = self._isolating.rows([MARKS.sub(MARK, text) for text in texts], by_words)
+            return self.encode(texts)
+        rows = self._isolating.encode([MARKS.sub(MARK, text) for text in texts])
         pairs = zip(rows, numbers, strict=True)
         return [self._with_spans(row, marks) if marks else row for row, marks in pairs]
 
@@ -158,22 +151,19 @@ class Tokenizer:
         return self._model if self._proto else JsonModel(self.text, isolated=MARK)
 
     @cached_property
-    def _mark(self) -> Word:
+    def _mark(self) -> list[int]:
         """The ids that spell MARK."""
         before, both = self._isolating.encode(["a", f"a{MARK}"])
-        return tuple(both[len(before) :])
+        return both[len(before) :]
 
-    def _with_spans(self, row: list[Word], numbers: Sequence[int]) -> list[Word]:
-        """The words, with span tokens in the place of MARKs."""
-        tokens, words = (len(self) + number for number in numbers), list[Word]()
-        for word in row:
-            ids, at = list(word), -1
-            for _ in range(ids.count(self._mark[0]) if self._mark else 0):
-                at = ids.index(self._mark[0], at + 1)
-                if tuple(ids[at : at + len(self._mark)]) == self._mark:
-                    ids[at : at + len(self._mark)] = [next(tokens, UNK)]
-            words.append(tuple(ids))
-        return words
+    def _with_spans(self, ids: list[int], numbers: Sequence[int]) -> list[int]:
+        """The ids, with span tokens in the place of MARKs."""
+        tokens, at = (len(self) + number for number in numbers), -1
+        for _ in range(ids.count(self._mark[0]) if self._mark else 0):
+            at = ids.index(self._mark[0], at + 1)
+            if ids[at : at + len(self._mark)] == self._mark:
+                ids[at : at + len(self._mark)] = [next(tokens, UNK)]
+        return ids
 
     @property
     def can_mark(self) -> bool:

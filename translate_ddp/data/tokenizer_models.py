@@ -1,8 +1,7 @@
 """The models in the files of tokenizers: tokenizer.json and SentencePiece."""
 
 from collections.abc import Sequence
-from itertools import chain, filterfalse, groupby
-from operator import itemgetter
+from itertools import chain, filterfalse
 from typing import Any
 
 import tokenizers
@@ -13,8 +12,6 @@ from translate_ddp.errors import import_optional
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[SOS]", "[EOS]"]
 PAD, UNK, SOS, EOS = range(4)
 ROLES = ("pad", "unk", "bos", "eos")  # their names in SentencePiece
-
-Word = tuple[int, ...]  # the ids of its tokens
 
 # A word is letters with their marks (vowel signs, accents) and joiners, and the space before it.
 # Marks also stay with a digit or a symbol before them, as in emoji.
@@ -54,7 +51,7 @@ class JsonModel:
         added = self._model.get_added_tokens_decoder().values()
         # With the steps of our own files, no token has a space after another character.
         self._cuts_at_spaces = own and all(token.special for token in added)
-        self._known, self._characters = [dict[str, list[Any]](), {}], 0
+        self._known, self._characters = dict[str, list[int]](), 0
         if isolated:
             steps: list[Any] = [pre_tokenizers.Split(isolated, "isolated")]
             steps += filter(None, [self._model.pre_tokenizer])
@@ -86,36 +83,21 @@ class JsonModel:
         return self._model.get_vocab_size()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        return self._joined(lines, by_words=False)
-
-    def rows(self, lines: Sequence[str], by_words: bool) -> list[list[Word]]:
-        found = self._joined(lines, by_words)
-        return found if by_words else [[tuple(ids)] for ids in found]
-
-    def _joined(self, lines: Sequence[str], by_words: bool) -> list[list[Any]]:
-        """What `_encoded` returns. A word that is in many texts is encoded once."""
+        """The ids of each line. A word that is in many texts is encoded once."""
         if not self._cuts_at_spaces:
-            return self._encoded(lines, by_words)
-        known = self._known[by_words]
+            return self._encoded(lines)
+        known = self._known
         split = [words if " ".join(words := line.split()) == line else [line] for line in lines]
         new = [*set(filterfalse(known.__contains__, chain.from_iterable(split)))]
-        known.update(zip(new, self._encoded(new, by_words), strict=True))
+        known.update(zip(new, self._encoded(new), strict=True))
         self._characters += sum(map(len, new))
         if self._characters > KNOWN_CHARACTERS:
-            self._known, self._characters = [{}, {}], 0  # other threads still have the old ones
+            self._known, self._characters = {}, 0  # other threads still have the old ones
         return [list(chain.from_iterable(map(known.__getitem__, words))) for words in split]
 
-    def _encoded(self, lines: Sequence[str], by_words: bool) -> list[list[Any]]:
-        """The ids of each line, or with `by_words` its words."""
-        if not by_words:
-            encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
-            return [self._without_names(encoding.ids) for encoding in encodings]
-        rows = []
-        for encoding in self._model.encode_batch(list(lines), add_special_tokens=False):
-            ids = zip(encoding.word_ids, self._without_names(encoding.ids), strict=True)
-            words = groupby(ids, key=itemgetter(0))
-            rows.append([tuple(map(itemgetter(1), word)) for _, word in words])
-        return rows
+    def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
+        encodings = self._model.encode_batch_fast(list(lines), add_special_tokens=False)
+        return [self._without_names(encoding.ids) for encoding in encodings]
 
     def _without_names(self, ids: list[int]) -> list[int]:
         """The ids of a line, with [UNK] for the literal text of a special token."""
@@ -172,10 +154,6 @@ class SentencePieceModel:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return self._processor.encode(list(lines), out_type=int)
-
-    def rows(self, lines: Sequence[str], by_words: bool) -> list[list[Word]]:
-        assert not by_words
-        return [[tuple(ids)] for ids in self.encode(lines)]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return [self._processor.decode(list(row)) for row in rows]

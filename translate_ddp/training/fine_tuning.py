@@ -15,7 +15,7 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     existing_tokenizer,
 )
-from translate_ddp.errors import UserError, first_line
+from translate_ddp.errors import UserError
 from translate_ddp.settings import Config, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
@@ -24,18 +24,12 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     """The configuration with the model and the tokenizer of a checkpoint; dropout is kept.
 
     `given` has the names of the settings that the user set; others, such as those of the preset,
-    are replaced. Raises UserError if one of them is not that of the checkpoint, or does not fit it.
+    are replaced. Raises UserError if the checkpoint has another value of one of them.
     """
     saved = state.run.config
     dropout: dict[str, Any] = {"dropout": config.model.dropout}
-    try:
-        model = ModelConfig(**saved["model"] | dropout)
-        tokenizer = TokenizerConfig(**saved["tokenizer"])
-        adopted = replace(config, model=model, tokenizer=tokenizer)
-    except (TypeError, KeyError, ValueError) as error:
-        raise UserError(
-            f"--init_from takes model and tokenizer from the file: {first_line(error)}"
-        ) from error
+    model = ModelConfig(**saved["model"] | dropout)
+    tokenizer = TokenizerConfig(**saved["tokenizer"])
     wanted: dict[str, Any] = asdict(config.model) | asdict(config.tokenizer)
     held: dict[str, Any] = asdict(model) | asdict(tokenizer)
     differences = [
@@ -48,7 +42,7 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
             "--init_from takes model and tokenizer from the checkpoint, not from these settings:"
             f"{''.join(differences)}\nOmit them, or omit --init_from."
         )
-    return adopted
+    return replace(config, model=model, tokenizer=tokenizer)
 
 
 def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:

@@ -283,7 +283,7 @@ def prepare_data(
 
     def prepare_here() -> list[str]:
         corpus, settings, seq_len = config.corpus, config.tokenizer, config.batches.seq_len
-        options = config.augment, world.is_main, extra, tokenizer
+        options = world.is_main, extra, tokenizer
         path = prepare(corpus, settings, seq_len, folder, *options)
         data = load_prepared(path)
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint

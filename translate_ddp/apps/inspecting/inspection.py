@@ -202,7 +202,7 @@ def build_vocabulary(
     is_trained = file is None or not file.exists()
     settings = replace(config.tokenizer, tokenizer_file="") if is_trained else config.tokenizer
     tagged = TaggedCorpus(corpus, config.corpus)
-    lines = tagged.lines(is_chosen, config.augment.perturb)
+    lines = tagged.lines(is_chosen, config.corpus.perturb)
     tokenizer = build_tokenizer(lines, settings, languages)
     encoder = Encoder(tokenizer.text, config.batches.seq_len)
     stem = folder / "sample"
