@@ -21,7 +21,7 @@ import numpy as np
 from translate_ddp.data.mix import hashes, uniform
 from translate_ddp.data.tokenizer import Word
 from translate_ddp.errors import UserError
-from translate_ddp.text import capital, lower, normalize, upper
+from translate_ddp.text import lower, normalize, remove_end_punctuation, title, upper
 
 # Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence
 # has 3 or 4 perturbed forms, and its words are segmented in 8 ways, while the preparation of 60,000
@@ -38,9 +38,6 @@ NOISE = 0.0005
 RATES_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
 PERTURBATION, DROPOUT = 0x706572, 0x64726F70  # keep the draws of the two apart
 
-# Ends of sentences: Latin, CJK, Greek, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Khmer,
-# Burmese, Tibetan. A quotation mark or bracket behind them is left as it is.
-END_PUNCTUATION = ".!?…‼⁇⁈⁉。．｡！？;।॥؟۔։።፧፨៕၊။།"
 WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
 NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 
@@ -150,16 +147,6 @@ def perturb(text: str, draws: Sequence[float], key: int, language: str) -> str:
     if case < CASE_ENDS[-1]:
         text = CASES[bisect_right(CASE_ENDS, case)](text, language)
     return normalize(text)  # in upper case, a composed letter may have a mark of its own
-
-
-def remove_end_punctuation(text: str) -> str:
-    """The text without the punctuation at its end, unless it is nothing else."""
-    return text.rstrip(END_PUNCTUATION + " ") or text
-
-
-def title(text: str, language: str) -> str:
-    """The text with the first letter of each word in upper case."""
-    return re.sub(r"(?<!\S)\w", lambda letter: capital(letter[0], language), text)
 
 
 def add_typos(text: str, random: Random) -> str:
