@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from translate_ddp.apps.inspecting.inspection import ALL_REASONS, Inspection
+from translate_ddp.apps.inspecting.inspection import Inspection
 from translate_ddp.apps.inspecting.text_statistics import DEFECTS
 from translate_ddp.apps.reporting.page_template import (
     Block,
@@ -91,7 +91,6 @@ KEPT = {  # the same for kept pairs that strict rules would drop; the first thre
     ),
     URLS_DIFFER: (0.05, "Pass --clean strict."),
     NEAR_DUPLICATE: (0.1, "If they add nothing, as copies, pass --clean strict."),
-    ALL_REASONS: (0.0, "Check that the lines of both sides belong together."),
 }
 
 OTHER_LOOKS = {NEAR_DUPLICATE: "differ from another only in digits, punctuation and case"}
@@ -173,11 +172,9 @@ def _rows(found: Inspection) -> Iterator[Block]:
     yield Paragraph(f"Used: {counted(sum(found.cleaned.sizes), 'training pair')}, {validation}.")
     for report in found.cleaned.reports[:MAX_SOURCES]:
         yield from _dropped(f"Dropped of {report.source}:", report)
-    if (strict := found.strict) is None:
-        return
-    lost = of(strict.rows - strict.kept, strict.rows)
-    text = f"--clean strict would also drop {lost} pairs, and leave {strict.kept:,}:"
-    yield from _dropped(text, strict)
+    lost = of(found.strict.rows - found.strict.kept, found.strict.rows)
+    text = f"--clean strict would also drop {lost} pairs, and leave {found.strict.kept:,}:"
+    yield from _dropped(text, found.strict)
 
 
 def _directions(found: Inspection) -> Iterator[Block]:
@@ -386,14 +383,12 @@ def _row_problems(found: Inspection) -> Iterator[Problem]:
             if count and count >= minimum * report.rows and not is_noticed:
                 what = f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})"
                 yield Problem(what, advice, report.examples[reason])
-    if (strict := found.strict) is None:
-        return
     for reason, (minimum, advice) in KEPT.items():
-        count = strict.dropped.get(reason, 0)
-        if count and count >= minimum * strict.rows:
+        count, pairs = found.strict.dropped.get(reason, 0), found.strict.rows
+        if count and count >= minimum * pairs:
             looks = OTHER_LOOKS.get(reason, "look wrong")
-            what = f"{of(count, strict.rows)} kept pairs {looks} ({reason})"
-            yield Problem(what, advice, strict.examples[reason])
+            what = f"{of(count, pairs)} kept pairs {looks} ({reason})"
+            yield Problem(what, advice, found.strict.examples[reason])
 
 
 def _script_problems(found: Inspection) -> Iterator[Problem]:
