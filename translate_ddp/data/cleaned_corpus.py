@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from translate_ddp.console import counted, printable
-from translate_ddp.data.cleaning import EXAMPLES, NO_LABEL, REASONS, shortened
+from translate_ddp.data.cleaning import (
+    ALSO_IN_EXCLUDED,
+    ALSO_IN_VALIDATION,
+    EXAMPLES,
+    HELD_OUT,
+    LABELS,
+    NO_LABEL,
+    REASONS,
+    shortened,
+)
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_pairs
 from translate_ddp.data.prepared_folder import read_summary
 from translate_ddp.errors import UserError
@@ -23,6 +32,8 @@ from translate_ddp.settings import LanguagePair
 
 LABELS_FILE, STRICT_FILE, VALIDATION_FILE = "labels.npy", "strict.npy", "validation.tsv"
 LINE_CHARACTERS = 100  # of a report
+# The labels of rows that are pairs of a part, also of pairs in validation or in excluded sources.
+USABLE = (NO_LABEL, HELD_OUT, LABELS[ALSO_IN_VALIDATION], LABELS[ALSO_IN_EXCLUDED])
 
 
 class Part(NamedTuple):
@@ -134,9 +145,11 @@ class CleanedCorpus:
         """For which `--clean strict` drops each row, before validation: of a `labelled` corpus."""
         return np.load(self.folder / STRICT_FILE, mmap_mode="r", allow_pickle=False)
 
-    def pairs(self, rows: Sequence[int]) -> list[Pair]:
-        """The pairs of these rows, in this order."""
-        return self._store.pairs(rows)
+    def strict_report(self) -> Report:
+        """What `--clean strict` would drop of the usable pairs, of all parts together."""
+        report, rows = Report("--clean strict"), np.flatnonzero(np.isin(self.labels, USABLE))
+        report.count(self.strict_labels[rows], rows, self._store.pairs)
+        return report
 
     def place(self, row: int) -> tuple[str, int]:
         """The file or sheet of a row, and its number there."""

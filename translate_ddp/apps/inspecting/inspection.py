@@ -16,13 +16,6 @@ from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measur
 from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.cleaning import (
-    ALSO_IN_EXCLUDED,
-    ALSO_IN_VALIDATION,
-    HELD_OUT,
-    LABELS,
-    NO_LABEL,
-)
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
@@ -41,8 +34,6 @@ from translate_ddp.training.run_info import precision
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
-# The labels of rows that are pairs of a dataset, also those in validation or excluded.
-USABLE = (NO_LABEL, HELD_OUT, LABELS[ALSO_IN_VALIDATION], LABELS[ALSO_IN_EXCLUDED])
 
 
 @dataclass(frozen=True)
@@ -141,8 +132,7 @@ def inspect(
     """
     cleaned = clean_corpus(corpus, folder, shown=True, labelled=True)
     config, suggested = settings(sum(cleaned.sizes))
-    strict = strict_report(cleaned)
-    is_chosen = smallest(cleaned.records["pair"], np.asarray(cleaned.is_train), SAMPLE_PAIRS)
+    is_chosen = smallest(cleaned.records["pair"], cleaned.is_train, SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
     batches = (
         (each, batch)
@@ -161,15 +151,9 @@ def inspect(
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
         pace = measure_pace(vocabulary, config, folder, seconds) if seconds else None
-    return Inspection(config, suggested, cleaned, strict, texts, vocabulary, epoch, pace)
-
-
-def strict_report(cleaned: CleanedCorpus) -> Report:
-    """What `--clean strict` would drop of the usable pairs, all datasets together."""
-    report = Report("--clean strict")
-    rows = np.flatnonzero(np.isin(cleaned.labels, USABLE))
-    report.count(cleaned.strict_labels[rows], rows, cleaned.pairs)
-    return report
+    return Inspection(
+        config, suggested, cleaned, cleaned.strict_report(), texts, vocabulary, epoch, pace
+    )
 
 
 def build_vocabulary(

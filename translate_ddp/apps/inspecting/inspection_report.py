@@ -61,34 +61,28 @@ MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
 MAX_UNKNOWN = 0.02  # of the tokens of validation
 
+SENTENCES = "Divide documents into sentences; check quotes and line ends."
+STRICT = "Pass --clean strict; check that the lines of both sides belong together."
+FAIR = "Training does not see them, so scores stay fair."
 # Dropped rows that point to a defect of the files: the share from which they do, and what to do.
 DROPPED = {
     NOT_TEXT: (MIN_SHARE, "Check the columns that are read."),
     EMPTY: (0.01, "Check that the lines of both sides belong together."),
-    INVALID_UNICODE: (
-        0.0,
-        "Convert the file, as with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
-    ),
-    TOO_LONG: (0.0, "Divide documents into sentences; check quotes and line ends."),
+    INVALID_UNICODE: (0.0, "Convert the file, as with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW."),
+    TOO_LONG: (0.0, SENTENCES),
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged, or in another encoding."),
     DUPLICATE: (0.1, "The corpus is smaller than its files."),
-    ALSO_IN_VALIDATION: (0.01, "Training does not see them, so scores stay fair."),
-    ALSO_IN_EXCLUDED: (0.01, "Training does not see them, so scores stay fair."),
+    ALSO_IN_VALIDATION: (0.01, FAIR),
+    ALSO_IN_EXCLUDED: (0.01, FAIR),
 }
 KEPT = {  # the same for kept pairs that strict rules would drop; the first three with level none
-    TOO_LONG: (0.0, "Divide documents into sentences; check quotes and line ends."),
+    TOO_LONG: (0.0, SENTENCES),
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged: pass --clean safe."),
     DUPLICATE: (0.1, "Pass --clean safe."),
-    LENGTH_RATIO: (
-        0.01,
-        "Pass --clean strict; check that the lines of both sides belong together.",
-    ),
+    LENGTH_RATIO: (0.01, STRICT),
     SOURCE_EQUALS_TARGET: (0.01, "They teach the model to copy: pass --clean strict."),
     WRONG_SCRIPT: (MIN_SHARE, "They are in another language: pass --clean strict."),
-    NUMBERS_DIFFER: (
-        0.05,
-        "Pass --clean strict; check that the lines of both sides belong together.",
-    ),
+    NUMBERS_DIFFER: (0.05, STRICT),
     URLS_DIFFER: (0.05, "Pass --clean strict."),
     NEAR_DUPLICATE: (0.1, "If they add nothing, as copies, pass --clean strict."),
 }
