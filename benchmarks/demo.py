@@ -17,8 +17,8 @@ from pathlib import Path
 from benchmarks.common import OFFLINE, ROOT, Failed, Settings, python, read_settings
 from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
-from translate_ddp.data.augmentation import remove_end_punctuation
 from translate_ddp.errors import report_errors
+from translate_ddp.text import remove_end_punctuation
 from translate_ddp.translator import Translator
 
 TYPED = {

@@ -17,7 +17,6 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from translate_ddp.data.augmentation import END_PUNCTUATION
 from translate_ddp.data.dataset import MORE_TOKENS
 from translate_ddp.data.sentences import cut, find_parts
 from translate_ddp.data.tokenizer import EOS, UNK, ExtraTokens, Tokenizer
@@ -38,6 +37,7 @@ from translate_ddp.spans import (
 )
 from translate_ddp.spans import cut as cut_line
 from translate_ddp.text import (
+    END_PUNCTUATION,
     PLAIN_MARKS,
     has_letter,
     is_in_capitals,

@@ -24,6 +24,11 @@ SOUTHEAST_ASIAN: frozenset[str] = frozenset("th lo km my shn".split())
 TIBETAN: frozenset[str] = frozenset("bo dz".split())
 GREEK: frozenset[str] = frozenset("el grc".split())
 DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own letter: i, ı
+# Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
+# U+1361 and the Tibetan U+0F0D also separate phrases.
+FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
+# What may end a sentence. A quotation mark or bracket behind it is left as it is.
+END_PUNCTUATION = f".!?…‼⁇⁈⁉．;၊།{FULL_STOPS}"
 # The marks of word processors and phones as those of a keyboard.
 PLAIN_MARKS = str.maketrans(
     {**dict.fromkeys("‘’ʼ´‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("‐‑–—−", "-")}
@@ -158,9 +163,19 @@ def sentence_case(text: str, language: str) -> str:
     return text[:first] + capital(text[first : first + 1], language) + text[first + 1 :]
 
 
+def title(text: str, language: str) -> str:
+    """The text with the first letter of each word in upper case."""
+    return re.sub(r"(?<!\S)\w", lambda letter: capital(letter[0], language), text)
+
+
 def capital(letter: str, language: str) -> str:
     """The letter as it begins a word in title case: Fi for ﬁ; a Georgian letter as it is."""
     return "İ" if letter == "i" and base_language(language) in DOTTED_I else letter.title()
+
+
+def remove_end_punctuation(text: str) -> str:
+    """The text without the punctuation at its end, unless it is nothing else."""
+    return text.rstrip(END_PUNCTUATION + " ") or text
 
 
 def direction_tag(lang_tgt: str) -> str:

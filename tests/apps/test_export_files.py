@@ -1,5 +1,6 @@
 """`export --format pt`, the publication of any export, and its sentences."""
 
+import os
 import resource
 import sys
 from collections.abc import Callable
@@ -148,6 +149,31 @@ def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
     with pytest.raises(UserError, match="exists already"):
         publish(output, write)
     assert output.read_text() == "of another process" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_all_files_of_an_output_are_synced_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calls: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def record_sync(descriptor: int) -> None:
+        calls.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def record_rename(path: Path, target: Path) -> Path:
+        calls.append(f"renamed to {target.name}")
+        return rename(path, target)
+
+    def write(path: Path) -> None:
+        (path / "inner").mkdir(parents=True)
+        (path / "inner" / "model.bin").write_bytes(b"weights")
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "rename", record_rename)
+    publish(tmp_path / "output", write)
+    assert calls[-1] == "renamed to output" and {*calls} > {"inner", "model.bin"}
+    assert (tmp_path / "output" / "inner" / "model.bin").read_bytes() == b"weights"
 
 
 def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):

@@ -36,7 +36,7 @@ def test_a_clean_corpus_has_no_problem(tmp_path: Path):
     found = inspected(tmp_path, sentences(600))
     assert find_problems(found) == []
     assert (found.cleaned.sizes, found.cleaned.validation_sizes) == ([600], [100])
-    assert found.strict is not None and found.strict.rows == 600
+    assert (found.strict.rows, found.strict.dropped) == (600, {})
 
 
 def test_dropped_rows_are_counted_with_examples(tmp_path: Path):
@@ -98,29 +98,30 @@ def test_letters_of_another_script_are_reported(tmp_path: Path):
     assert not [each for each in find_problems(found) if "of the letters" in each.what]
 
 
-def test_the_strict_rules_are_counted_for_kept_pairs(tmp_path: Path):
+@pytest.mark.parametrize("clean", ["none", "safe", "strict"])
+def test_the_strict_rules_are_counted_for_kept_pairs(tmp_path: Path, clean: str):
     same = [(src, src) for src, _ in sentences(30, seed=2)]
     near = [(f"{src}!", f"{tgt}!") for src, tgt in sentences(500)[:12]]
-    rows = [*sentences(500), *same, *near]
-    found = inspected(tmp_path, rows)
-    assert found.strict is not None
-    assert found.strict.dropped == {"source equals target": 30, "near duplicate": 12}
-    assert found.strict.rows == sum(found.cleaned.sizes) == 542
-    assert problem(found, "30 of 542 (5.5%)").examples[0] in same
-    folder = tmp_path / "strict"
-    again = inspected(folder, rows, clean="strict")
-    assert again.strict is None and sum(again.cleaned.sizes) == 500
+    rows = [*sentences(500), *same, *near, *same[:9], *sentences(500)[:80], ("", "leer")]
+    found = inspected(tmp_path, rows, clean=clean)
+    dropped = {  # a repeated row is kept, and dropped for its first reason, with level none only
+        "none": {"source equals target": 39, "duplicate": 80, "near duplicate": 12},
+        "safe": {"source equals target": 30, "near duplicate": 12},
+        "strict": {},
+    }[clean]
+    assert found.strict.dropped == dropped and found.strict.kept == 500
+    assert found.strict.rows == sum(found.cleaned.sizes) == 500 + sum(dropped.values())
+    if dropped:
+        share = f"{dropped['source equals target']} of {found.strict.rows} "
+        assert problem(found, share).examples[0] in same
+    if clean == "none":
+        assert problem(found, "80 of 631 (13%)").advice == "Pass --clean safe."
 
 
-@pytest.mark.parametrize(("good", "validation"), [(1, "5"), (20, "50"), (0, "5")])
-def test_a_corpus_of_which_strict_leaves_too_little_is_inspected(
-    tmp_path: Path, good: int, validation: str
-):
-    rows = [*sentences(good), *((src, src) for src, _ in sentences(200, seed=2))]
-    found = inspected(tmp_path, rows, validation=validation)
-    assert found.strict is not None and (found.strict.rows, found.strict.kept) == (200 + good, good)
-    text = " ".join(" ".join(report_lines(found)).split())
-    assert f"would also drop 200 of {200 + good}" in text and f"and leave {good}: " in text
+def test_a_corpus_of_which_strict_leaves_nothing_is_inspected(tmp_path: Path):
+    rows = [(src, src) for src, _ in sentences(200, seed=2)]
+    text = " ".join(" ".join(report_lines(inspected(tmp_path, rows, validation="5"))).split())
+    assert "would also drop 200 of 200 (100%) pairs, and leave 0: source equals target" in text
 
 
 def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
@@ -128,14 +129,7 @@ def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
     inspected(other, sentences(300))
     datasets = (str(tmp_path / "train"), str(other / "train"))  # of the same pairs
     found = inspected(tmp_path, sentences(300), dataset=datasets)
-    assert found.strict is not None and (found.strict.rows, found.strict.dropped) == (600, {})
-
-
-def test_uncleaned_duplicates_are_reported(tmp_path: Path):
-    rows = sentences(300) + sentences(300)[:60]
-    found = inspected(tmp_path, rows, clean="none")
-    assert sum(found.cleaned.sizes) == 360
-    assert problem(found, "60 of 360 (17%)").advice == "Pass --clean safe."
+    assert (found.strict.rows, found.strict.dropped) == (600, {})
 
 
 def test_lengths_and_scripts_are_those_of_the_text(tmp_path: Path):

@@ -2,8 +2,10 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.helpers.corpora import write, write_parallel
 from tests.helpers.spreadsheets import Sheet, write_spreadsheet
 from translate_ddp.apps.inspecting.row_list import write_row_list
 from translate_ddp.data.corpus import clean_corpus
-from translate_ddp.settings import CorpusConfig
+from translate_ddp.settings import CleanLevel, CorpusConfig
 
 PAIRS = [
     ("A first sentence", "Una prima frase"),
@@ -44,34 +46,43 @@ def write_csv(path: Path, *codes: str) -> None:
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(codes)
-        rows.writerows([*(pair[:1] + pair[1:] * (len(codes) - 1) for pair in PAIRS + GOOD + TODO)])
+        for src, tgt in PAIRS + GOOD + TODO:
+            rows.writerow([src, tgt, tgt.replace("è rosso", "es rojo")][: len(codes)])
 
 
-def listed(path: Path) -> list[dict[str, str]]:
-    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    with path.open(encoding="utf-8-sig") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
+def listed(config: CorpusConfig) -> list[dict[str, str]]:
+    """The lines of the list."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.tsv"
+        count = write_row_list(clean_corpus(config, Path(folder), False, labelled=True), path)
+        assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+        with path.open(encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == count
+    return rows
 
 
-def test_list_has_each_row_that_strict_cleaning_drops_with_number_and_reason(tmp_path: Path):
+@pytest.mark.parametrize("level", ["none", "safe", "strict"])
+def test_list_has_each_row_that_strict_cleaning_drops_with_number_and_reason(
+    tmp_path: Path, level: CleanLevel
+):
     write_csv(tmp_path / "pairs.csv", "en", "it")
-    config = CorpusConfig((str(tmp_path / "pairs.csv"),), clean="strict")
-    assert write_row_list(config, tmp_path / "rows.tsv") == len(BAD)
-    rows = listed(tmp_path / "rows.tsv")
+    config = CorpusConfig((str(tmp_path / "pairs.csv"),), clean=level)
+    rows = listed(config)
     assert [(row["row"], row["reason"]) for row in rows] == BAD
     for row in rows:
         assert (row["source"], row["target"]) == (PAIRS + GOOD + TODO)[int(row["row"]) - 2]
         assert (row["file"], row["direction"]) == (str(tmp_path / "pairs.csv"), "en-it")
     reasons = Counter(row["reason"].split(" of row")[0] for row in rows)
-    assert reasons == clean_corpus(config, tmp_path / "folder", shown=False).dropped
+    strict = clean_corpus(replace(config, clean="strict"), tmp_path / "folder", shown=False)
+    assert reasons == strict.dropped
 
 
 def numbers_in_list(source: str, folder: Path) -> list[tuple[str, int, str]]:
     """File, number and reason of each listed row."""
-    config = CorpusConfig((source,), lang_tgt=("de",))
-    list_file = folder / "rows.tsv"
-    write_row_list(config, list_file)
-    return [(row["file"], int(row["row"]), row["reason"]) for row in listed(list_file)]
+    validation = write_parallel(folder / "valid", [("other", "andere")])
+    rows = listed(CorpusConfig((source,), lang_tgt=("de",), validation=validation))
+    return [(row["file"], int(row["row"]), row["reason"]) for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +117,6 @@ def test_rows_of_several_files_have_the_name_and_number_of_each(tmp_path: Path):
         (second, 5, "empty"),
     ]
     write_parallel(tmp_path / "text", [("one", "eins"), ("", ""), ("bad", "")])
-    (tmp_path / "rows.tsv").unlink()
     found = numbers_in_list(str(tmp_path / "text"), tmp_path)
     assert [row for _, row, _ in found] == [2, 3]
 
@@ -126,15 +136,13 @@ def test_rows_of_a_sheet_have_the_numbers_that_it_shows(
         (f"{source}:A", 4, "empty"),
         (f"{source}:A", 7, "empty"),
     ]
-    (tmp_path / "rows.tsv").unlink()
     assert numbers_in_list(f"{source}:B", tmp_path) == [(f"{source}:B", 5, "duplicate of row 3")]
 
 
 def test_list_names_the_direction(tmp_path: Path):
     write_csv(tmp_path / "table.csv", "en", "it", "es")
-    config = CorpusConfig((str(tmp_path / "table.csv"),), lang_tgt=("it", "es", "fr"))
-    write_row_list(config, tmp_path / "rows.tsv")
-    found = Counter(row["direction"] for row in listed(tmp_path / "rows.tsv"))
+    config = CorpusConfig((str(tmp_path / "table.csv"),), lang_tgt=("it", "es"))
+    found = Counter(row["direction"] for row in listed(config))
     assert found == {"en-it": len(BAD), "en-es": len(BAD)}
 
 

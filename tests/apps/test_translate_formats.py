@@ -133,9 +133,9 @@ def test_standard_input_that_is_not_utf8_is_one_error(trained: Path, tmp_path: P
     assert output == "" and "1 of 2 lines is not UTF-8, first line 2" in errors
 
 
-@pytest.mark.parametrize("command", ["validate", "average", "translate"])
+@pytest.mark.parametrize("command", ["validate", "translate"])
 def test_other_outputs_have_the_name_of_a_file(trained: Path, tmp_path: Path, command: str):
-    words = [command, "--model_folder", str(trained)] if command != "average" else [command]
+    words = [command, "--model_folder", str(trained)]
     output = "./-" if command == "translate" else "-"
     words += ["--output", output] + (["--input", __file__] if command == "translate" else [])
     code, output = translate_ddp(tmp_path, *words)

@@ -14,14 +14,13 @@ from translate_ddp.data.augmentation import (
     count_variants,
     perturb,
     perturb_some,
-    remove_end_punctuation,
 )
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.preparation import Encoder
 from translate_ddp.data.tagged_corpus import TaggedPairs
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.settings import LanguagePair, TokenizerConfig
-from translate_ddp.text import normalize
+from translate_ddp.text import normalize, remove_end_punctuation
 
 NEVER = 0.999
 LINES = ["The old Doctor reads the letter, 中文 😀.", "il dottore legge così! हिन्दी"]
@@ -112,6 +111,7 @@ def test_row_is_perturbed_alike_in_any_batch_and_otherwise_in_another_variant():
         ("كيف حالك؟", "كيف حالك"),
         ("Τι κάνεις;", "Τι κάνεις"),
         ("မင်္ဂလာပါ။", "မင်္ဂလာပါ"),
+        ("សួស្តី។", "សួស្តី"),
         ("no change", "no change"),
         ("3.5 or e.g. this", "3.5 or e.g. this"),
         ('He said "yes."', 'He said "yes."'),

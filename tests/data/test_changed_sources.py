@@ -91,7 +91,7 @@ def test_too_many_validation_pairs_are_an_error(
 
 
 def test_batches_of_long_rows_are_small():
-    row = ("x" * (BATCH_CHARACTERS // 4), None)
+    row = ("file", 1, "x" * (BATCH_CHARACTERS // 4), None)
     assert [len(batch) for batch in batched_rows([row] * 12)] == [5, 5, 2]
-    sizes = [len(batch) for batch in batched_rows([("a", "b")] * 25_000)]
+    sizes = [len(batch) for batch in batched_rows([("file", 1, "a", "b")] * 25_000)]
     assert sizes == [10_000, 10_000, 5_000]

@@ -3,14 +3,17 @@
 import random
 import unicodedata
 
+import numpy as np
 import pytest
 
 from translate_ddp.data.cleaning import (
     CONTROL_CHARACTERS,
     EMPTY,
     INVALID_UNICODE,
+    LABELS,
     LENGTH_RATIO,
     MAX_CHARACTERS,
+    NO_LABEL,
     NOT_TEXT,
     NUMBERS_DIFFER,
     REASONS,
@@ -19,6 +22,8 @@ from translate_ddp.data.cleaning import (
     URLS_DIFFER,
     Cleaned,
     clean_row,
+    clean_rows,
+    labels_of,
 )
 from translate_ddp.settings import CleanLevel
 
@@ -151,6 +156,12 @@ def test_rows_of_digits_and_punctuation_have_no_key_and_none_below_strict():
     assert clean_row("safe", ("a", "b"))[3:] == ("", ("", ""))
 
 
+def test_half_a_character_of_a_dropped_row_can_be_written():
+    cleaned = clean_rows("none", [("file", 7, "half \ud83d", "halb")])
+    assert cleaned.lines == b"half ?\thalb\n" and cleaned.files == [("file", 1)]
+    assert cleaned.records[["row", "label"]].tolist() == [(7, LABELS[INVALID_UNICODE])]
+
+
 def test_every_reason_is_listed_once_in_the_order_of_a_report():
     assert len(set(REASONS)) == len(REASONS) == 15
     last = ("one text for many", "near duplicate", "also in validation")
@@ -171,6 +182,9 @@ def test_random_rows_are_cleaned_without_an_error_and_once_is_enough():
             assert unicodedata.is_normalized("NFC", cleaned.src + "\n" + cleaned.tgt)
             if not cleaned.reason:
                 assert clean_row(level, (cleaned.src, cleaned.tgt)) == cleaned
+            # A level also finds its labels among the labels of a stricter one.
+            strict_label = np.array([LABELS.get(found[-1].reason, NO_LABEL)])
+            assert labels_of(level, strict_label) == [LABELS.get(cleaned.reason, NO_LABEL)]
         dropped = [bool(cleaned.reason) for cleaned in found]
         assert dropped == sorted(dropped)  # a stricter level drops more
 

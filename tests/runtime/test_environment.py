@@ -129,7 +129,7 @@ def test_defaults_are_set_before_torch_is_imported():
         "sys.meta_path.insert(0, Finder())\n"
     )
     clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    command = "translate_ddp.__main__, translate_ddp.apps.commands.average"
+    command = "translate_ddp.__main__, translate_ddp.apps.commands.export"
     train = "train, translate_ddp.apps.commands.train, translate_ddp.training.run"
     for module in (train, command, "translate_ddp.translator", "benchmarks.workbench"):
         words = [sys.executable, "-c", f"{program}import {module}"]

@@ -1,4 +1,4 @@
-"""The average of the last epochs: against the plain mean of the files, and as a file of its own."""
+"""The average of the last epochs: against the plain mean of the files."""
 
 import shutil
 from collections.abc import Callable
@@ -232,63 +232,13 @@ def test_epochs_of_the_average_are_not_pruned(tmp_path: Path):
     ]
 
 
-def average(output_folder: Path, *words: str) -> tuple[int, str]:
-    return translate_ddp(output_folder, "average", *words)
-
-
-def test_average_file_is_a_checkpoint_that_can_be_used(four_epochs: Path, tmp_path: Path):
+def test_exported_average_is_a_file_with_these_weights(four_epochs: Path, tmp_path: Path):
     file = tmp_path / "average.pt"
-    words = [str(four_epochs), "--preload", "3", "--average", "2", "--output", str(file)]
-    code, output = average(tmp_path, *words)
+    words = ["--model_folder", str(four_epochs), "--preload", "3", "--average", "2"]
+    words += ["--format", "pt", "--output", str(file)]
+    code, output = translate_ddp(tmp_path, "export", *words)
     assert code == 0 and "Averaged epochs: 2, 3." in output and f"Wrote {file}." in output
-    opened = Translator.open(preload=str(file))
-    assert_average(opened, four_epochs, 2, 3)
-    assert opened.state.run.history == [epoch_file(four_epochs, n).name for n in (2, 3)]
-    newest = load(epoch_file(four_epochs, 3))
-    assert opened.state.tokenizer == newest.tokenizer
-    assert opened.state.run.config == newest.run.config
-    code, output = translate_ddp(tmp_path, "translate", *LINES, "--preload", str(file))
-    assert code == 0 and output.splitlines() == opened.translate(LINES)
-    with pytest.raises(UserError, match="is an average or an exported file"):
-        Translator.open(preload=str(file), average=2)
-    code, output = average(tmp_path, str(file), "--average", "0", "--output", str(file) + ".again")
-    assert code == 2 and "nothing to average" in output and "Wrote" not in output
-
-
-def test_average_file_cannot_be_resumed(copied: Path, run: Run):
-    # In the run's folder it is not found as the latest either.
-    file = copied / "average.pt"
-    assert average(copied, str(copied), "--average", "2", "--output", str(file))[0] == 0
-    assert file.name not in checkpoints(copied)
-    output = run.start("--preload", str(file), "--num_epochs", "9", size=2).fail()
-    assert output.count("error: ") == 1 and "Traceback" not in output
-    assert f"{file} is an average or an exported file" in output and f"--init_from {file}" in output
-    assert not checkpoints(run.folder)
-
-
-@pytest.mark.parametrize(
-    ("name", "more", "message"),
-    [
-        ("taken.pt", [], "taken.pt exists already"),
-        ("missing/a.pt", [], "There is no folder"),
-        ("tmodel_step_00000099-0a1b2c3d.pt", [], "ends like the checksum"),
-        ("a.pt", ["--preload", "1"], "pass --average N with N of at least 2"),
-        ("a.pt", ["--average", "0"], "nothing to average"),  # the setting of the run is 1
-        ("a.pt", ["--average", "-1"], "average must be at least 0"),
-        ("a.pt", ["--preload", "7"], "No checkpoint of epoch 7"),
-    ],
-)
-def test_unusable_output_or_selection_is_one_message(
-    four_epochs: Path, tmp_path: Path, name: str, more: list[str], message: str
-):
-    (tmp_path / "taken.pt").write_text("precious")
-    average_flag = [] if "--average" in more else ["--average", "2"]
-    words = [str(four_epochs), "--output", str(tmp_path / name), *average_flag, *more]
-    code, output = average(tmp_path / "output", *words)
-    assert code == 2 and message in " ".join(output.split()), output
-    assert "Traceback" not in output
-    assert [path.name for path in tmp_path.glob("*.pt")] == ["taken.pt"]
-    assert (tmp_path / "taken.pt").read_text() == "precious"
+    assert_average(Translator.open(preload=str(file)), four_epochs, 2, 3)
 
 
 def test_mean_is_computed_in_double_precision():

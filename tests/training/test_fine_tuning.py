@@ -196,8 +196,8 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
 
 def test_average_file_starts_a_run(child: Run, trained: Path, file: Path, tmp_path: Path):
     average = tmp_path / "average.pt"
-    words = [str(trained), "--average", "2", "--output", str(average)]
-    assert translate_ddp(tmp_path, "average", *words)[0] == 0
+    words = ["--model_folder", str(trained), "--average", "2", "--output", str(average)]
+    assert translate_ddp(tmp_path, "export", "--format", "pt", *words)[0] == 0
     child.start(*UNCHANGED, "--init_from", str(average)).succeed()
     mean = Translator.open(str(trained), average=2).state.model
     assert_same_tree(last_state(child.folder)["model"], mean)

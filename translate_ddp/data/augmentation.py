@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from translate_ddp.data.mix import hashes, uniform
-from translate_ddp.text import capital, lower, normalize, upper
+from translate_ddp.text import lower, normalize, remove_end_punctuation, title, upper
 
 # Small corpora are trained for 20 to 60 epochs, large ones for a few. With 8 variants, a sentence
 # has 3 or 4 perturbed forms, while the preparation of 60,000 pairs takes some seconds longer.
@@ -32,9 +32,6 @@ NOISE = 0.0005
 RATES_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
 SALT = 0x706572  # keeps the draws apart from those of other modules
 
-# Ends of sentences: Latin, CJK, Greek, Devanagari, Arabic, Urdu, Armenian, Ethiopic, Khmer,
-# Burmese, Tibetan. A quotation mark or bracket behind them is left as it is.
-END_PUNCTUATION = ".!?…‼⁇⁈⁉。．｡！？;।॥؟۔։።፧፨៕၊။།"
 WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
 NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 
@@ -71,16 +68,6 @@ def perturb(text: str, draws: Sequence[float], key: int, language: str) -> str:
     if case < CASE_ENDS[-1]:
         text = CASES[bisect_right(CASE_ENDS, case)](text, language)
     return normalize(text)  # in upper case, a composed letter may have a mark of its own
-
-
-def remove_end_punctuation(text: str) -> str:
-    """The text without the punctuation at its end, unless it is nothing else."""
-    return text.rstrip(END_PUNCTUATION + " ") or text
-
-
-def title(text: str, language: str) -> str:
-    """The text with the first letter of each word in upper case."""
-    return re.sub(r"(?<!\S)\w", lambda letter: capital(letter[0], language), text)
 
 
 def add_typos(text: str, random: Random) -> str:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from translate_ddp.console import counted, printable
-from translate_ddp.data.cleaning import EXAMPLES
+from translate_ddp.data.cleaning import (
+    ALSO_IN_EXCLUDED,
+    ALSO_IN_VALIDATION,
+    EXAMPLES,
+    HELD_OUT,
+    LABELS,
+    NO_LABEL,
+    REASONS,
+    shortened,
+)
 from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_pairs
 from translate_ddp.data.prepared_folder import read_summary
+from translate_ddp.errors import UserError
 from translate_ddp.settings import LanguagePair
 
-KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
+LABELS_FILE, STRICT_FILE, VALIDATION_FILE = "labels.npy", "strict.npy", "validation.tsv"
 LINE_CHARACTERS = 100  # of a report
+# The labels of rows that are pairs of a part, also of pairs in validation or in excluded sources.
+USABLE = (NO_LABEL, HELD_OUT, LABELS[ALSO_IN_VALIDATION], LABELS[ALSO_IN_EXCLUDED])
 
 
 class Part(NamedTuple):
@@ -62,11 +77,30 @@ class Report:
             lines.append(f"{rows:>12,}  {reason:<22}  {shown}"[:LINE_CHARACTERS].rstrip())
         return list(map(printable, lines + self.notices))
 
-    def drop(self, reason: str, rows: int, examples: list[Pair]) -> None:
-        if rows:
-            self.dropped[reason] = self.dropped.get(reason, 0) + rows
-            shown = self.examples.setdefault(reason, [])
-            shown += examples[: EXAMPLES - len(shown)]
+    def check_usable(self) -> None:
+        """Raise UserError if no row is usable."""
+        if not self.kept:
+            counts = ", ".join(f"{count:,} {why}" for why, count in self.dropped.items())
+            raise UserError(
+                f"{self.source} has 0 usable pairs of {self.rows:,}: {counts or 'it is empty'}."
+            )
+
+    def count(
+        self,
+        labels: np.ndarray,
+        rows: Sequence[Any] | np.ndarray,
+        pairs: Callable[[list[Any]], Iterable[Pair]],
+    ) -> None:
+        """Add rows with these labels. `pairs` returns the texts of some of the rows."""
+        counts = np.bincount(labels, minlength=len(REASONS) + 1)
+        self.rows += len(labels)
+        self.kept += int(counts[NO_LABEL])
+        for label, reason in enumerate(REASONS, 1):
+            if counts[label]:
+                self.dropped[reason] = self.dropped.get(reason, 0) + int(counts[label])
+                shown = self.examples.setdefault(reason, [])
+                places = np.flatnonzero(labels == label)[: EXAMPLES - len(shown)]
+                shown += map(shortened, pairs([rows[place] for place in places]))
 
 
 class CleanedCorpus:
@@ -80,14 +114,17 @@ class CleanedCorpus:
         self.reports = [Report.of(report) for report in summary["reports"]]
         self.parts = [Part(LanguagePair(*pair), number) for pair, number in summary["parts"]]
         self.validation_sizes: list[int] = summary["validation_sizes"]  # of each direction
-        self._bounds: list[int] = summary["bounds"]
+        self.bounds: list[int] = summary["bounds"]  # of the parts
+        self._origins: list[tuple[int, str]] = summary["origins"]  # first row and name of each
         self._store = PairStore(folder)
-        self.is_train = np.load(folder / KEPT_FILE, mmap_mode="r", allow_pickle=False)
+        # For which each row is dropped, as `cleaning.LABELS`.
+        self.labels = np.load(folder / LABELS_FILE, mmap_mode="r", allow_pickle=False)
+        self.is_train = self.labels == NO_LABEL
 
     @property
     def sizes(self) -> list[int]:
         """The training pairs of each part. Parts follow each other in the order of pairs."""
-        return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self._bounds)]
+        return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self.bounds)]
 
     @property
     def directions(self) -> list[LanguagePair]:
@@ -96,12 +133,28 @@ class CleanedCorpus:
 
     def rows_in(self, direction: LanguagePair) -> np.ndarray:
         """Marks of the pairs in a direction, in all rows."""
-        return rows_in(direction, self.parts, self._bounds)
+        return rows_in(direction, self.parts, self.bounds)
+
+    @cached_property
+    def records(self) -> np.ndarray:
+        """The record of each row, as `pair_store.RECORD`, also of dropped ones."""
+        return self._store.records
 
     @property
-    def records(self) -> np.ndarray:
-        """Those of `pair_store.RECORD`, of each pair, whether or not it is used for training."""
-        return self._store.records
+    def strict_labels(self) -> np.ndarray:
+        """For which `--clean strict` drops each row, before validation: of a `labelled` corpus."""
+        return np.load(self.folder / STRICT_FILE, mmap_mode="r", allow_pickle=False)
+
+    def strict_report(self) -> Report:
+        """What `--clean strict` would drop of the usable pairs, of all parts together."""
+        report, rows = Report("--clean strict"), np.flatnonzero(np.isin(self.labels, USABLE))
+        report.count(self.strict_labels[rows], rows, self._store.pairs)
+        return report
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The file or sheet of a row, and its number there."""
+        _, file = self._origins[bisect_right(self._origins, row, key=itemgetter(0)) - 1]
+        return file, int(self.records["row"][row])
 
     def batches(self, is_chosen: np.ndarray) -> Iterator[list[Pair]]:
         """The marked pairs in order, in batches, some of which may be empty."""
@@ -117,7 +170,7 @@ class CleanedCorpus:
         starts = range(0, len(is_chosen), BATCH_PAIRS)
         for start, pairs in zip(starts, self.batches(is_chosen), strict=True):
             rows = start + np.flatnonzero(is_chosen[start : start + BATCH_PAIRS])
-            yield pairs, np.searchsorted(self._bounds[1:], rows, side="right"), rows
+            yield pairs, np.searchsorted(self.bounds[1:], rows, side="right"), rows
 
     def validation(self) -> list[Pair]:
         """The validation pairs, direction by direction."""

@@ -1,4 +1,4 @@
-"""The rules that decide from one row whether it is a usable pair, by level of cleaning.
+"""The reasons for which a row could be dropped, and the level of cleaning that drops it for each.
 
 Worker processes apply them to batches of rows. They import this module, so it imports little.
 """
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from translate_ddp.data.languages import (
     main_scripts,
 )
 from translate_ddp.data.pair_store import RECORD, Pair
-from translate_ddp.data.rows import Row
+from translate_ddp.data.rows import NumberedRow, Row
 from translate_ddp.spans import MARK
 from translate_ddp.text import normalize
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 10_000
 
-# Reasons to drop a row. The last six need all rows: the corpus decides them.
+# Reasons to drop a row: three of every level, two of safe and strict, four of strict. The others
+# need all rows: the corpus decides them.
 REASONS = (
     NOT_TEXT := "not text",
     EMPTY := "empty",
@@ -52,9 +54,14 @@ REASONS = (
     ALSO_IN_EXCLUDED := "also in --exclude",
 )
 
-# A text that translates, or is translated by, more different ones than this share of all pairs and
-# this number is no translation: TODO, or nan of pandas. At most 0.22% do (15, in MAFAND's Igbo).
-MAX_REPEATED_SHARE, MAX_REPEATED = 0.005, 10
+# The label of a row is the place of a reason in this list, or one of the next two.
+LABELS = {reason: label for label, reason in enumerate(REASONS, 1)}
+NO_LABEL, HELD_OUT = 0, 255  # of training and of validation
+LAST_LABELS: dict[CleanLevel, int] = {  # for which the level drops a row without the others
+    "none": LABELS[INVALID_UNICODE],
+    "safe": LABELS[CONTROL_CHARACTERS],
+    "strict": LABELS[URLS_DIFFER],
+}
 
 SPLIT_SALT = b"translate_ddp"  # another salt gives another validation set
 EXAMPLES = 3  # of the dropped rows, for each reason
@@ -102,7 +109,7 @@ class Cleaned(NamedTuple):
 
 
 def clean_row(level: CleanLevel, row: Row) -> Cleaned:
-    """The row, normalized, and whether it is a usable pair.
+    """The row, normalized, and the first reason for which the level drops it.
 
     Level none drops what cannot be trained on: no text, and invalid unicode. Level safe also drops
     text that is too long or has control characters, level strict pairs whose sides differ in
@@ -263,45 +270,45 @@ def _is_removed(character: str) -> bool:
 
 @dataclass
 class CleanedRows:
-    """The usable rows of a batch, and the reasons for dropping the others."""
+    """A batch of rows, normalized and labelled."""
 
-    lines: bytes  # as `PairStore` has them
-    records: np.ndarray
-    rows: int  # read
-    dropped: Counter[str] = field(default_factory=Counter)  # rows by reason
-    examples: dict[str, list[Pair]] = field(default_factory=dict)  # the first ones of each reason
+    files: list[tuple[str, int]]  # or sheets, and how many rows are of each
+    lines: bytes = b""  # as `PairStore` has them
+    records: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=RECORD))
     scripts: dict[int, str] = field(default_factory=dict)  # number in the records -> name
 
 
-def clean_rows(level: CleanLevel, rows: Sequence[Row]) -> CleanedRows:
-    """The usable pairs of the rows, and the numbers and examples of the others by reason."""
-    result = CleanedRows(b"", np.empty(0, dtype=RECORD), len(rows))
+def clean_rows(level: CleanLevel, rows: Sequence[NumberedRow]) -> CleanedRows:
+    """The rows with a label for the first reason of each, up to those of the level."""
+    files = groupby(file for file, *_ in rows)
+    result = CleanedRows([(file, len(list(run))) for file, run in files])
     lines, records = [], []
-    for row in rows:
-        cleaned = clean_row(level, row)
-        if cleaned.reason:
-            result.dropped[cleaned.reason] += 1
-            examples = result.examples.setdefault(cleaned.reason, [])
-            if len(examples) < EXAMPLES:
-                examples.append(shortened(row))
-            continue
-        source, target = cleaned.src.encode(), cleaned.tgt.encode()
+    for _, number, *row in rows:
+        cleaned = clean_row(level, (row[0], row[1]))
+        # The bytes of half a character, which is in no usable pair, are replaced.
+        source, target = cleaned.src.encode(errors="replace"), cleaned.tgt.encode(errors="replace")
         line = b"%b\t%b\n" % (source, target)
         lines.append(line)
         # The same numbers in all processes.
-        numbers = [zlib.crc32(script.encode()) for script in cleaned.scripts]
-        result.scripts.update(zip(numbers, cleaned.scripts, strict=True))
+        scripts = [zlib.crc32(script.encode()) for script in cleaned.scripts]
+        result.scripts.update(zip(scripts, cleaned.scripts, strict=True))
         near = _hash(cleaned.near.encode()) if cleaned.near else 0
-        records.append((len(line), _hash(source), _hash(target), _hash(line), near, numbers))
+        hashes = _hash(source), _hash(target), _hash(line), near
+        label = LABELS.get(cleaned.reason, NO_LABEL)
+        records.append((len(line), *hashes, scripts, number, label))
     result.lines = b"".join(lines)
     result.records = np.array(records, dtype=RECORD)
     return result
 
 
-def shortened(row: Row) -> Pair:
-    """A pair to show: each side at most `EXAMPLE_CHARACTERS` long, '' where it is not text."""
-    src, tgt = ((text or "")[:EXAMPLE_CHARACTERS] for text in row)
-    return src, tgt
+def labels_of(level: CleanLevel, labels: np.ndarray) -> np.ndarray:
+    """The labels for which the level drops rows, and 0 in the place of others."""
+    return np.where(labels <= LAST_LABELS[level], labels, NO_LABEL)
+
+
+def shortened(pair: Pair) -> Pair:
+    """A pair to show: each side at most `EXAMPLE_CHARACTERS` long."""
+    return pair[0][:EXAMPLE_CHARACTERS], pair[1][:EXAMPLE_CHARACTERS]
 
 
 def _hash(data: bytes) -> int:

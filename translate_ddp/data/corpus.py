@@ -7,19 +7,19 @@ corpus, except for a few bytes per pair. Then they are divided into training and
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, islice, pairwise, product
+from itertools import chain, compress, islice, pairwise, product
 from pathlib import Path
 
 import numpy as np
 
 from translate_ddp.console import Progress, print_line
 from translate_ddp.data.cleaned_corpus import (
-    KEPT_FILE,
+    LABELS_FILE,
+    STRICT_FILE,
     VALIDATION_FILE,
     CleanedCorpus,
     Part,
@@ -29,20 +29,18 @@ from translate_ddp.data.cleaned_corpus import (
 from translate_ddp.data.cleaning import (
     ALSO_IN_EXCLUDED,
     ALSO_IN_VALIDATION,
-    DUPLICATE,
     EXAMPLES,
-    MAX_REPEATED,
-    MAX_REPEATED_SHARE,
-    NEAR_DUPLICATE,
-    ONE_FOR_MANY,
+    HELD_OUT,
+    LABELS,
+    NO_LABEL,
     WRONG_SCRIPT,
     CleanedRows,
     clean_rows,
+    labels_of,
     shortened,
 )
-from translate_ddp.data.languages import Direction, accepted_scripts, language_identifier
+from translate_ddp.data.languages import accepted_scripts, language_identifier
 from translate_ddp.data.pair_store import (
-    SAMPLE_PAIRS,
     Pair,
     PairStore,
     batched_rows,
@@ -57,9 +55,16 @@ from translate_ddp.data.prepared_folder import (
     publish,
     remove_abandoned,
 )
-from translate_ddp.data.rows import BY_POSITION, Rows
-from translate_ddp.data.selection import frequent, held_out, repeated, rows_with
+from translate_ddp.data.rows import Rows
+from translate_ddp.data.selection import (
+    frequent,
+    held_out,
+    label_repeated,
+    most_translations,
+    rows_with,
+)
 from translate_ddp.data.sources import (
+    check_direction,
     choose_split,
     find_splits,
     read_pairs,
@@ -71,7 +76,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
 
-FORMAT = 8  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 9  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
@@ -82,23 +87,18 @@ TOO_MANY = (
 # Of a text of the source, and of the target.
 ONE_AND_MANY = ("has {:,} different translations", "is the translation of {:,} different texts")
 CORRECT_ROWS = "If it stands for a missing text, correct these rows, or pass --clean strict."
-MIN_PAIRS = 100  # fewer do not show that columns are swapped
-MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
-
-
-class NoUsablePairs(UserError):
-    """Every row of a source is dropped, or it is empty."""
 
 
 def clean_corpus(
-    config: CorpusConfig, folder: Path, shown: bool, reported: bool = True
+    config: CorpusConfig, folder: Path, shown: bool, labelled: bool = False
 ) -> CleanedCorpus:
     """The cleaned corpus below `folder`; it is read and stored, unless it exists intact.
 
     Validation is, for each direction, the source `config.validation`, else the validation split of
     the first dataset, else a part of the training pairs. No validation pair is in training; with
-    several directions, no sentence of one, on either side. With `shown`, progress is
-    printed, and with `reported`, what was dropped.
+    several directions, no sentence of one, on either side. With `shown`, progress is printed, and
+    what was dropped. With `labelled`, that is not printed, but the corpus has labels of the rows
+    for what `--clean strict` would drop; `folder` is then empty.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
     disk is full.
     """
@@ -106,7 +106,7 @@ def clean_corpus(
     if not is_usable(path):
 
         def write(partial: Path) -> tuple[Path, Summary]:
-            summary = Cleaning(config, partial, shown).run()
+            summary = Cleaning(config, partial, shown, labelled).run()
             if path.name != f"{CLEANED}{corpus_signature(config)}":
                 raise UserError(
                     f"The files of {config.name} changed while they were read. Start again when"
@@ -115,7 +115,7 @@ def clean_corpus(
             return path, summary
 
         publish(folder, write)
-        if shown and reported:
+        if shown and not labelled:
             for report in CleanedCorpus(path).reports:
                 for line in report.lines():
                     print_line(line)
@@ -170,17 +170,27 @@ def corpus_signature(config: CorpusConfig) -> str:
 class Cleaning:
     """One preparation of a folder."""
 
-    def __init__(self, config: CorpusConfig, folder: Path, shown: bool) -> None:
-        self._config, self._folder, self._shown = config, folder, shown
+    def __init__(self, config: CorpusConfig, folder: Path, shown: bool, labelled: bool) -> None:
+        self._config, self._folder, self._shown, self._labelled = config, folder, shown, labelled
         self._store = PairStore(folder)
         self.reports: list[Report] = []  # of each part, then of validation and excluded sources
         self._parts: list[Part] = []
         self._bounds = [0]
+        self._origins: list[tuple[int, str]] = []  # first row of each, and name
         self._scripts: dict[int, str] = {}  # number in the records -> name
-        self._is_train = np.empty(0, dtype=bool)
+        self._labels = np.empty(0, dtype=np.uint8)  # of all rows
+
+    @property
+    def _is_train(self) -> np.ndarray:
+        return self._labels == NO_LABEL
 
     def run(self) -> Summary:
-        config, given = self._config, self.select()
+        config, given = self._config, self._read_parts()
+        self._labels = self._label_rows(config.clean)
+        if config.clean == "safe":
+            self._report_repeated_texts()
+        if self._labelled:
+            np.save(self._folder / STRICT_FILE, self._label_rows("strict"))
         self._check_parts()
         if config.validation and not config.is_split:
             for direction in self._directions:
@@ -200,26 +210,17 @@ class Cleaning:
         language_identifier.cache_clear()
         for direction in self._directions:
             self._training_rows(direction)  # there are some
-        for report, bounds in zip(self.reports, pairwise(self._bounds), strict=False):
-            report.kept = int(self._is_train[slice(*bounds)].sum())
-        np.save(self._folder / KEPT_FILE, self._is_train)
+        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
+            report.count(self._labels[start:end], range(start, end), self._store.pairs)
+        np.save(self._folder / LABELS_FILE, self._labels)
         (self._folder / VALIDATION_FILE).write_bytes(to_lines(chain.from_iterable(validation)))
         return {
             "reports": [asdict(report) for report in self.reports],
             "parts": self._parts,
             "bounds": self._bounds,  # of the parts in the store
+            "origins": self._origins,
             "validation_sizes": list(map(len, validation)),
         }
-
-    def select(self) -> dict[LanguagePair, Rows]:
-        """Store all usable pairs, and drop bad ones; the validation splits of the first datasets.
-
-        Raises as `_read_parts`.
-        """
-        given = self._read_parts()
-        self._is_train = np.ones(len(self._store), dtype=bool)
-        self._drop_bad_rows()
-        return given
 
     def _read_parts(self) -> dict[LanguagePair, Rows]:
         """Store all datasets in all directions; the validation splits of the first datasets.
@@ -250,23 +251,35 @@ class Cleaning:
         return given
 
     def _read(self, part: Part, name: str) -> Mapping[str, Rows]:
-        """Store the pairs of a dataset in a direction; its splits. Raises NoSuchPair."""
-        config, before = self._config, len(self.reports)
+        """Store the rows of a dataset in a direction; its splits. Raises NoSuchPair."""
+        config, start = self._config, self._bounds[-1]
         splits = find_splits(name, part.direction, config.options)
         rows = choose_split(name, splits, "train")
         try:
-            batches = self._cleaned(rows, config.clean)
-            self._store.append((batch.lines, batch.records) for batch in batches)
+            self._store.append(self._stored(rows))
         except NoSuchPair as error:
-            if len(self._store) > self._bounds[-1]:  # only some of its files have the direction
+            if len(self._store) > start:  # only some of its files have the direction
                 raise UserError(str(error)) from error
-            del self.reports[before:]
             raise
         self._parts.append(part)
         self._bounds.append(len(self._store))
-        pairs = self._store.sample(*self._bounds[-2:])
-        self.reports[-1].notices += check_direction(config, part.direction, rows, pairs)
+        labels = labels_of(config.clean, self._store.records["label"][start:])
+        found = Report(rows.name)  # without what the corpus decides
+        found.count(labels, range(start, len(self._store)), self._store.pairs)
+        found.check_usable()
+        pairs = self._store.sample(start + np.flatnonzero(labels == NO_LABEL))
+        notices = rows.notices + check_direction(config.options, part.direction, rows, pairs)
+        self.reports.append(Report(rows.name, notices=notices))
         return splits
+
+    def _stored(self, rows: Rows) -> Iterator[tuple[bytes, np.ndarray]]:
+        """The rows as the store has them; where their files begin is noted."""
+        first = self._bounds[-1]
+        for batch in self._cleaned(rows, "strict" if self._labelled else self._config.clean):
+            for file, size in batch.files:
+                self._origins.append((first, file))
+                first += size
+            yield batch.lines, batch.records
 
     def _check_parts(self) -> None:
         """Raise UserError if two directions have the same pairs: only one can be right."""
@@ -299,63 +312,65 @@ class Cleaning:
             )
         return is_kept
 
-    def _cleaned(self, rows: Rows, level: CleanLevel, use: str = "") -> Iterator[CleanedRows]:
-        """The cleaned batches of a source. Raises NoUsablePairs if it has none."""
-        report = Report(rows.name, use=use)
-        self.reports.append(report)
-        label = f"Reading {rows.name}"
+    def _cleaned(self, rows: Rows, level: CleanLevel) -> Iterator[CleanedRows]:
+        """The batches of a source, with the labels of the level."""
+        read, label = 0, f"Reading {rows.name}"
         with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
-            batches = batched_rows(rows.read(progress.advance))
+            batches = batched_rows(rows.numbered(progress.advance))
             for batch in map_in_processes(partial(clean_rows, level), batches):
-                report.rows += batch.rows
-                report.kept += len(batch.records)
-                for reason, count in batch.dropped.items():
-                    report.drop(reason, count, batch.examples[reason])
+                read += len(batch.records)
                 self._scripts |= batch.scripts
-                progress.text = f"{report.rows:,} pairs"
+                progress.text = f"{read:,} pairs"
                 yield batch
-        report.notices += rows.notices
-        if not report.rows and report.notices:
+        if not read and rows.notices:
             advice = "Choose languages and splits that it has, or rename a column of other meaning."
-            raise NoSuchPair(f"{' '.join(report.notices)} {advice}")
-        if not report.kept:
-            counts = ", ".join(f"{count:,} {why}" for why, count in report.dropped.items())
-            raise NoUsablePairs(
-                f"{rows.name} has 0 usable pairs of {report.rows:,}: {counts or 'it is empty'}."
-            )
+            raise NoSuchPair(f"{' '.join(rows.notices)} {advice}")
 
-    def _drop_bad_rows(self) -> None:
-        """Drop what can only be seen from all rows."""
-        if self._config.clean == "none":
-            return
-        records, is_strict = self._store.records, self._config.clean == "strict"
+    def _usable(self, rows: Rows, use: str) -> Iterator[tuple[list[Pair], np.ndarray]]:
+        """The usable pairs of a source that is not for training, with their records, in batches."""
+        report = Report(rows.name, use=use)
+        for batch in self._cleaned(rows, "none"):
+            pairs, labels = to_pairs(batch.lines), batch.records["label"]
+            report.count(labels, pairs, list)
+            is_usable = labels == NO_LABEL
+            yield list(compress(pairs, is_usable.tolist())), batch.records[is_usable]
+        report.check_usable()
+        report.notices += rows.notices
+        self.reports.append(report)
+
+    def _label_rows(self, level: CleanLevel) -> np.ndarray:
+        """For which reason the level drops each row, before validation is chosen."""
+        records, is_strict = self._store.records, level == "strict"
+        labels = labels_of(level, records["label"])
         if is_strict:
-            for direction, side in product(self._directions, range(2)):
-                is_kept = self._training_rows(direction)
-                numbers = records["scripts"][:, side]
-                values, counts = np.unique(numbers[is_kept], return_counts=True)
-                names = [self._scripts[number] for number in values.tolist()]
-                accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
-                others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
-                self._drop(rows_with(numbers, np.array(others), is_kept), WRONG_SCRIPT)
-        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
-            part, is_train = records[start:end], self._is_train[start:end]
-            self._drop(start + repeated(part["pair"], is_train), DUPLICATE)
-            limit = max(MAX_REPEATED, MAX_REPEATED_SHARE * is_train.sum())
+            self._label_other_scripts(labels)
+        if level != "none":
+            for start, end in pairwise(self._bounds):
+                label_repeated(records[start:end], labels[start:end], is_strict)
+        return labels
+
+    def _label_other_scripts(self, labels: np.ndarray) -> None:
+        """Label the rows with a side in a script that its language has not."""
+        for direction, side in product(self._directions, range(2)):
+            is_kept = (labels == NO_LABEL) & rows_in(direction, self._parts, self._bounds)
+            numbers = self._store.records["scripts"][:, side]
+            values, counts = np.unique(numbers[is_kept], return_counts=True)
+            names = [self._scripts[number] for number in values.tolist()]
+            accepted = accepted_scripts(dict(zip(names, counts.tolist(), strict=True)))
+            others = [n for n, name in zip(values, names, strict=True) if name not in accepted]
+            labels[rows_with(numbers, np.array(others), is_kept)] = LABELS[WRONG_SCRIPT]
+
+    def _report_repeated_texts(self) -> None:
+        """Add notices of texts that many others translate, which strict cleaning drops."""
+        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=True):
+            records, is_train = self._store.records[start:end], self._is_train[start:end]
+            limit = most_translations(self._labels[start:end])
             for side, what in enumerate(ONE_AND_MANY):
-                hashes = part[("source", "target")[side]]
-                found = frequent(hashes, is_train, limit)
-                if is_strict:
-                    wanted = np.array([text for text, _ in found], dtype=hashes.dtype)
-                    self._drop(start + rows_with(hashes, wanted, is_train), ONE_FOR_MANY)
-                    continue
-                for text, count in found[:EXAMPLES]:
+                hashes = records[("source", "target")[side]]
+                for text, count in frequent(hashes, is_train, limit)[:EXAMPLES]:
                     pair = self._store.pairs([start + int(np.argmax(hashes == text))])[0]
                     shown = f'"{shortened(pair)[side]}" {what.format(count)}'
                     report.notices.append(f"{report.source}: {shown}. {CORRECT_ROWS}")
-            if is_strict:
-                has_key = is_train & (part["near"] != 0)
-                self._drop(start + repeated(part["near"], has_key), NEAR_DUPLICATE)
 
     def _hold_out(self, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
         """Validation pairs, taken from training: those of the sources with the smallest hashes.
@@ -390,22 +405,23 @@ class Cleaning:
             chosen.setdefault(pair, row)
         chosen = dict(islice(chosen.items(), wanted))
         held_out_rows = list(chosen.values())
-        self._is_train[held_out_rows] = False  # not dropped
+        self._labels[held_out_rows] = HELD_OUT
         return list(chosen), records[held_out_rows]
 
     def _separate(self, given: Rows, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
         """The different pairs of a validation source, and the records of all its pairs."""
         pairs: dict[Pair, None] = {}  # an ordered set
         records: list[np.ndarray] = []
-        for batch in self._cleaned(given, "none", "validation"):
-            pairs |= dict.fromkeys(to_pairs(batch.lines))
-            records.append(batch.records)
+        for batch, numbers in self._usable(given, "validation"):
+            pairs |= dict.fromkeys(batch)
+            records.append(numbers)
             if len(pairs) > VALIDATION_LIMIT:
                 raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
         report = self.reports[-1]
-        report.drop(REPEATED, report.kept - len(pairs), [])
+        if report.kept > len(pairs):
+            report.dropped[REPEATED] = report.kept - len(pairs)
         report.kept = len(pairs)
-        report.notices += check_direction(self._config, direction, given, pairs)
+        report.notices += check_direction(self._config.options, direction, given, pairs)
         return list(pairs), np.concatenate(records)
 
     def _drop_excluded(self) -> None:
@@ -419,8 +435,7 @@ class Cleaning:
             for direction in config.requested:
                 try:
                     rows = read_pairs(direction.fill(name), direction, config.options)
-                    batches = self._cleaned(rows, "none", "excluded")
-                    records += [batch.records for batch in batches]
+                    records += [numbers for _, numbers in self._usable(rows, "excluded")]
                 except NoSuchPair as error:
                     missing = error
             if missing and not records:
@@ -441,54 +456,12 @@ class Cleaning:
         (records,) = held_out
         column = "pair" if is_own and self._config.clean == "none" else "source"
         rows = rows_with(self._store.records[column], records[column], self._is_train)
-        return self._drop(rows, ALSO_IN_VALIDATION)
+        self._labels[rows] = LABELS[ALSO_IN_VALIDATION]
+        return None
 
     def _drop_sentences(self, records: list[np.ndarray], reason: str) -> None:
         """Drop the pairs with a sentence of these records on either side."""
         sides = [each[side] for each in records for side in ("source", "target")]
         for side in ("source", "target"):
             rows = rows_with(self._store.records[side], np.concatenate(sides), self._is_train)
-            self._drop(rows, reason)
-
-    def _drop(self, rows: np.ndarray, reason: str) -> None:
-        """Take these rows, in ascending order, out of training, if they are in it."""
-        rows = rows[self._is_train[rows]]
-        self._is_train[rows] = False
-        for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
-            found = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
-            if len(found):
-                examples = self._store.pairs(found[:EXAMPLES].tolist())
-                report.drop(reason, len(found), list(map(shortened, examples)))
-
-
-def check_direction(
-    config: CorpusConfig, languages: LanguagePair, rows: Rows, sample: Iterable[Pair]
-) -> list[str]:
-    """A notice if the sides of these pairs of a source seem swapped or, without names, may be.
-
-    Raises UserError if only their order tells which is the source, and it is wrong in most of 100
-    pairs or more. Names of columns and files are not doubted, nor columns that the user gives.
-    """
-    pairs = list(islice(dict.fromkeys(sample), SAMPLE_PAIRS))
-    is_by_position = BY_POSITION in rows.remarks
-    if (config.src_column and config.tgt_column) or rows.name.startswith("demo:"):
-        return []
-    if len(pairs) < MIN_PAIRS and not is_by_position:
-        return []
-    (src, tgt), direction = languages, Direction(languages)
-    found = Counter(map(direction, pairs))
-    swapped = (
-        f"{rows.name}: {found[-1]:,} of {len(pairs):,} sampled pairs have {tgt} as source and {src}"
-        " as target"
-    )
-    if is_by_position and 2 * found[-1] > len(pairs) >= MIN_PAIRS:
-        raise UserError(
-            f"{swapped}. Add a first line that names the columns, {tgt} and {src}, or pass"
-            " --src_column 2 --tgt_column 1, or 1 and 2 if they are right."
-        )
-    if found[-1] > MIN_SHARE * len(pairs):
-        return [f"{swapped}. Swap their sides, or the names of the columns or files."]
-    if not is_by_position or 2 * found[1] > len(pairs):
-        return []
-    why = f"{direction.unknown[0]} is unknown" if direction.unknown else "they are not clear"
-    return [f"{rows.name} has no header: columns 1 and 2 are read as {src} and {tgt}, but {why}."]
+            self._labels[rows] = LABELS[reason]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from translate_ddp.data.rows import Row
+from translate_ddp.data.rows import NumberedRow
 from translate_ddp.runtime.long_calls import heartbeat
 
 Pair = tuple[str, str]  # a source sentence and its translation
@@ -27,6 +27,8 @@ RECORD = np.dtype(
         ("pair", "u8"),  # hash of the line
         ("near", "u8"),  # hash of what near duplicates have in common; 0: nothing
         ("scripts", "u4", (2,)),  # of source and target, as numbers
+        ("row", "u4"),  # its number in its file or sheet
+        ("label", "u1"),  # why the row alone could be dropped, as `cleaning.LABELS`; 0: nothing
     ]
 )
 BATCH_PAIRS = 10_000
@@ -81,9 +83,9 @@ class PairStore:
                     file.seek(int(sizes[start : start + BATCH_PAIRS].sum(dtype=np.int64)), SEEK_CUR)
                     yield []
 
-    def sample(self, start: int, end: int) -> list[Pair]:
-        """At most 500 of the pairs from `start` to `end`: the longest of evenly spaced ones."""
-        rows = np.arange(start, end, -(-(end - start) // SPACED_PAIRS))
+    def sample(self, rows: np.ndarray) -> list[Pair]:
+        """At most 500 of the pairs of these rows: the longest of evenly spaced ones."""
+        rows = rows[:: -(-len(rows) // SPACED_PAIRS)]
         longest = np.argsort(self.records["bytes"][rows], kind="stable")[-SAMPLE_PAIRS:]
         return self.pairs(rows[longest].tolist())
 
@@ -99,13 +101,13 @@ class PairStore:
         return [found[row] for row in rows]
 
 
-def batched_rows(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def batched_rows(rows: Iterable[NumberedRow]) -> Iterator[list[NumberedRow]]:
     """The rows in lists of at most `BATCH_PAIRS`, or a few when they are very long."""
-    batch: list[Row] = []
+    batch: list[NumberedRow] = []
     size = 0
     for row in rows:
         batch.append(row)
-        size += len(row[0] or "") + len(row[1] or "")
+        size += len(row[2] or "") + len(row[3] or "")
         if len(batch) == BATCH_PAIRS or size > BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0

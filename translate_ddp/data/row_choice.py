@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any
 
 from translate_ddp.data.languages import folded, folded_names, is_language_code, variant_of
-from translate_ddp.data.rows import Columns, Reading, Remark, Wanted, list_names
+from translate_ddp.data.rows import Columns, NumberedRow, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import NoSuchPair, UserError
 
 KindOf = Callable[[str], str | None]  # of a value: None for a row that is not wanted
@@ -138,7 +138,29 @@ def _by_languages(
     return kind_of if 2 * codes > len(texts) else None
 
 
-def chosen_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
+def chosen_rows(
+    reading: Reading, name: str, batches: Iterable[Columns]
+) -> Iterator[Iterator[NumberedRow]]:
+    """The rows of batches of columns that are wanted, in the table or sheet `name`.
+
+    No Python code runs for a single row. Raises UserError as `_chosen`.
+    """
+    for src, tgt in _chosen(reading, _counted(reading, batches)):
+        yield zip(repeat(name, len(src)), reading.numbers, src, tgt, strict=True)
+
+
+def _counted(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
+    """The batches, with `reading.numbers` where the reader leaves out no row and sets none."""
+    last = 0
+    for columns in batches:
+        following = range(last + 1, last + 1 + len(columns[0]))
+        reading.numbers[:] = reading.numbers or following
+        last = following.stop - 1
+        yield columns
+        reading.numbers.clear()
+
+
+def _chosen(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
     """The wanted columns of the rows in the wanted languages and split; others are counted.
 
     Raises UserError at the end if rows of several kinds are wanted.

@@ -6,8 +6,9 @@ import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import chain, count, product
+from dataclasses import dataclass, field
+from itertools import chain, product
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # settings import tyro, which worker processes do not need
 
 Languages = tuple[str, str]  # source, target
 Row = tuple[str | None, str | None]  # source and target as stored; None: not text
+# The name of the file or sheet; the number of the row there, as a spreadsheet or an editor shows
+# it; source and target.
+NumberedRow = tuple[str, int, str | None, str | None]
 Columns = Sequence[Sequence[str | None]]  # of equal lengths: the columns of some rows
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 COLUMN_NAMES = {"src": (["src"], ["source"]), "tgt": (["tgt", "trg"], ["target"])}
@@ -45,80 +49,57 @@ BY_POSITION = Remark()  # columns are chosen by their order, as no header names 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one split of a source. Each call of `read` reads them again, as a stream."""
+    """The rows of one split of a source. Each reading reads them again, as a stream."""
 
     name: str  # in messages: the path, or the name on the hub
     size: int  # of the work: bytes of files (compressed), or rows of tables
-    batches: Callable[[Advance], Iterable[Iterable[Row]]]
-    remarks: list[str]  # of the last `read`, complete at its end
-    numbers: Sequence[int] = ()  # as in `Reading`
-    parts: Sequence[Rows] = ()  # of several files
+    batches: Callable[[Advance], Iterable[Iterable[NumberedRow]]]
+    remarks: list[str]  # of the last reading, complete at its end
 
-    def read(self, advance: Advance) -> Iterator[Row]:
+    def numbered(self, advance: Advance) -> Iterator[NumberedRow]:
         """The rows. Calls its argument with the increments of `size` that were read.
 
         Raises UserError where the source cannot be read.
         """
         return chain.from_iterable(self.batches(advance))
 
-    def numbered(self, advance: Advance) -> Iterator[tuple[str, int, Row]]:
-        """Each row, after the name of its file or sheet and its number there."""
-        for part in self.parts or [self]:
-            last = 0
-            for batch in part.batches(advance):
-                numbers = part.numbers or count(last + 1)
-                for last, row in zip(numbers, batch):  # noqa: B905, B007
-                    yield part.name, last, row
+    def read(self, advance: Advance) -> Iterator[Row]:
+        """The same rows without file and number."""
+        return map(itemgetter(2, 3), self.numbered(advance))
 
     @property
     def notices(self) -> list[str]:
-        """What users should know of the last `read`."""
+        """What users should know of the last reading."""
         return [*filter(None, self.remarks)]
 
 
 def make_rows(
-    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[Row]]]
+    name: str, size: int, read: Callable[[Advance, list[str]], Iterable[Iterable[NumberedRow]]]
 ) -> Rows:
     """Rows of the batches that `read` returns, which adds notices to its list."""
     notices: list[str] = []
 
-    def batches(advance: Advance) -> Iterable[Iterable[Row]]:
+    def batches(advance: Advance) -> Iterable[Iterable[NumberedRow]]:
         notices.clear()
         return read(advance, notices)
 
     return Rows(name, size, batches, notices)
 
 
-def count_rows(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
-    """The batches, with `reading.numbers` where the reader leaves out no row and sets none."""
-    last = 0
-    for columns in batches:
-        following = range(last + 1, last + 1 + len(columns[0]))
-        reading.numbers[:] = reading.numbers or following
-        last = following.stop - 1
-        yield columns
-        reading.numbers.clear()
-
-
-def pairs_of(batches: Iterable[Columns]) -> Iterator[Iterator[Row]]:
-    """The rows of batches of two columns. No Python code runs for a single row."""
-    return (zip(src, tgt, strict=True) for src, tgt in batches)
-
-
 def join_rows(name: str, parts: Sequence[Rows], notice: str = "") -> Rows:
     """The rows of all parts, in order. `notice` is the first of the notices, if it is not ''."""
 
-    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
         notices.append(notice)
         for part in parts:
-            yield part.read(advance)
+            yield part.numbered(advance)
             notices.extend(part.remarks)
 
-    return replace(make_rows(name, sum(part.size for part in parts), batches), parts=parts)
+    return make_rows(name, sum(part.size for part in parts), batches)
 
 
 def ignore_progress(increment: int) -> None:
-    """For `Rows.read`, where nothing shows progress."""
+    """For a reading whose progress is not shown."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from translate_ddp.data.cleaning import (
+    DUPLICATE,
+    LABELS,
+    NEAR_DUPLICATE,
+    NO_LABEL,
+    ONE_FOR_MANY,
+)
 from translate_ddp.runtime.long_calls import heartbeat
 
 PART_ROWS = 1 << 22  # sorted at once
+# A text that translates, or is translated by, more different ones than this share of all pairs and
+# this number is no translation: TODO, or nan of pandas. At most 0.22% do (15, in MAFAND's Igbo).
+MAX_REPEATED_SHARE, MAX_REPEATED = 0.005, 10
 
 
 def parts(count: int) -> Iterator[slice]:
@@ -64,6 +74,28 @@ def rows_with(hashes: np.ndarray, wanted: np.ndarray, is_kept: np.ndarray) -> np
         for part in parts(len(hashes))
     ]
     return np.concatenate(found)
+
+
+def label_repeated(records: np.ndarray, labels: np.ndarray, is_strict: bool) -> None:
+    """Label duplicates; with `is_strict` also what translates too much, and near duplicates.
+
+    The rows are of one part. Labelled rows keep their labels, and have no effect.
+    """
+    labels[repeated(records["pair"], labels == NO_LABEL)] = LABELS[DUPLICATE]
+    if is_strict:
+        limit = most_translations(labels)
+        for side in ("source", "target"):
+            found = frequent(records[side], labels == NO_LABEL, limit)
+            texts = np.array([text for text, _ in found], dtype=np.uint64)
+            rows = rows_with(records[side], texts, labels == NO_LABEL)
+            labels[rows] = LABELS[ONE_FOR_MANY]
+        has_key = (labels == NO_LABEL) & (records["near"] != 0)
+        labels[repeated(records["near"], has_key)] = LABELS[NEAR_DUPLICATE]
+
+
+def most_translations(labels: np.ndarray) -> float:
+    """How many rows of a part may have the same text on one side."""
+    return max(MAX_REPEATED, MAX_REPEATED_SHARE * int((labels == NO_LABEL).sum()))
 
 
 def held_out(records: np.ndarray, is_kept: np.ndarray, wanted: int) -> list[np.ndarray]:

@@ -18,13 +18,10 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
 from translate_ddp.spans import WORD as SPAN
-from translate_ddp.text import CHINESE, GREEK, JAPANESE, base_language, has_letter
+from translate_ddp.text import CHINESE, FULL_STOPS, GREEK, JAPANESE, base_language, has_letter
 
 Match = re.Match[str]
 
-# Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
-# U+1361 and the Tibetan U+0F0D also separate phrases.
-FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
 EMPHASIS = "*_~`"  # of Markdown, around sentences and words

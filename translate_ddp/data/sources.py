@@ -20,14 +20,18 @@ also found as `eng` in names of files and columns, `pt_BR` as `pt-BR`.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from glob import escape, has_magic
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 
 from translate_ddp.data.hub_datasets import read_copy, read_hub
+from translate_ddp.data.languages import Direction
+from translate_ddp.data.pair_store import SAMPLE_PAIRS, Pair
 from translate_ddp.data.readers.corpus_files import (
     LOCK,
     READERS,
@@ -43,9 +47,10 @@ from translate_ddp.data.readers.spreadsheet import is_spreadsheet, sheet_names
 from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
 from translate_ddp.data.row_choice import SPLIT_STEMS
 from translate_ddp.data.rows import (
+    BY_POSITION,
     Advance,
     Languages,
-    Row,
+    NumberedRow,
     Rows,
     Wanted,
     explain_read_errors,
@@ -54,12 +59,14 @@ from translate_ddp.data.rows import (
 )
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.long_calls import library_call
-from translate_ddp.settings import SourceOptions
+from translate_ddp.settings import LanguagePair, SourceOptions
 
 DEMO = Path(__file__).with_name("demo.tsv")  # columns split, en, it
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
 NO_OPTIONS = SourceOptions()
+MIN_PAIRS = 100  # fewer do not show that columns are swapped
+MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,39 @@ def choose_split(source: str, splits: Mapping[str, Rows], default: str = "") -> 
             f" {quote(f'{source}:{min(splits)}')}."
         )
     return splits[default]
+
+
+def check_direction(
+    options: SourceOptions, languages: LanguagePair, rows: Rows, sample: Iterable[Pair]
+) -> list[str]:
+    """A notice if the sides of these pairs of a source seem swapped or, without names, may be.
+
+    Raises UserError if only their order tells which is the source, and it is wrong in most of 100
+    pairs or more. Names of columns and files are not doubted, nor columns that the user gives.
+    """
+    pairs = list(islice(dict.fromkeys(sample), SAMPLE_PAIRS))
+    is_by_position = BY_POSITION in rows.remarks
+    if (options.src_column and options.tgt_column) or rows.name.startswith("demo:"):
+        return []
+    if len(pairs) < MIN_PAIRS and not is_by_position:
+        return []
+    (src, tgt), direction = languages, Direction(languages)
+    found = Counter(map(direction, pairs))
+    swapped = (
+        f"{rows.name}: {found[-1]:,} of {len(pairs):,} sampled pairs have {tgt} as source and {src}"
+        " as target"
+    )
+    if is_by_position and 2 * found[-1] > len(pairs) >= MIN_PAIRS:
+        raise UserError(
+            f"{swapped}. Add a first line that names the columns, {tgt} and {src}, or pass"
+            " --src_column 2 --tgt_column 1, or 1 and 2 if they are right."
+        )
+    if found[-1] > MIN_SHARE * len(pairs):
+        return [f"{swapped}. Swap their sides, or the names of the columns or files."]
+    if not is_by_position or 2 * found[1] > len(pairs):
+        return []
+    why = f"{direction.unknown[0]} is unknown" if direction.unknown else "they are not clear"
+    return [f"{rows.name} has no header: columns 1 and 2 are read as {src} and {tgt}, but {why}."]
 
 
 def _splits_of(source: str) -> str:
@@ -197,13 +237,16 @@ def _demo(name: str, languages: Languages) -> Source | None:
     digest = hashlib.blake2b(content).hexdigest()
 
     def rows(split: str) -> Rows:
-        def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+        name = f"demo:{split}"
+
+        def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
             lines = (line.split("\t") for line in content.decode().splitlines())
             src, tgt = map(next(lines).index, languages)
             advance(len(content))
-            yield ((row[src], row[tgt]) for row in lines if row[0] == split)
+            own = (row for row in lines if row[0] == split)
+            yield ((name, number, row[src], row[tgt]) for number, row in enumerate(own, 1))
 
-        return make_rows(f"demo:{split}", len(content), read)
+        return make_rows(name, len(content), read)
 
     return Source([digest], lambda: {split: rows(split) for split in SPLIT_STEMS})
 

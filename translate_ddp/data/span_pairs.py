@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.augmentation import END_PUNCTUATION
 from translate_ddp.data.lexicon import WORD, Lexicon
 from translate_ddp.data.mix import hashes, uniform
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.span_rules import find_spans
 from translate_ddp.spans import MARK
-from translate_ddp.text import separates_words
+from translate_ddp.text import END_PUNCTUATION, separates_words
 
 MARKED = 0.5  # of the pairs with spans of their own, in each form
 SHARE = 0.1  # of the pairs that have set spans, in each form

@@ -48,17 +48,27 @@ def write_atomically(path: Path, data: bytes | str) -> None:
 
     Text is written as UTF-8. Raises OSError if that fails; the old file is then unchanged.
     """
+    with _renamed_to(path) as partial:
+        partial.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@contextmanager
+def _renamed_to(path: Path) -> Iterator[Path]:
+    """A name beside the path. The file or folder of this name is synced, and renamed to the path.
+
+    Nothing is left if the block raises.
+    """
     # Containers that share a disk may have the same host name and process id.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
+        yield partial
+        for written in (partial, *partial.rglob("*")):
+            sync_file(written)
+        partial.rename(path)
     finally:
+        shutil.rmtree(partial, ignore_errors=True)
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
 
 def try_lock(path: Path) -> int | None:
@@ -155,15 +165,7 @@ def publish(output: Path, write: Callable[[Path], T]) -> T:
     not writable.
     """
     check_new(output)
-    # Containers that share a disk may have the same process id.
-    partial = output.with_name(f".{output.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        with explain_write_errors(output):
-            result = write(partial)
-            check_new(output)  # that may have taken minutes
-            partial.rename(output)
-        return result
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        if partial.is_file():
-            partial.unlink()
+    with explain_write_errors(output), _renamed_to(output) as partial:
+        result = write(partial)
+        check_new(output)  # that may have taken minutes
+    return result

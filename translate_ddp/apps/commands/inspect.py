@@ -83,7 +83,7 @@ def run(config: InspectConfig) -> None:
             print_line(f"\nWrote {page}.")
         if listed is not None:
             with explain_write_errors(f"--rows {listed}"):
-                count = write_row_list(config.corpus, listed)
+                count = write_row_list(found.cleaned, listed)
             print_line(f"\nWrote {counted(count, 'row')} to correct to {listed}.")
 
 

@@ -23,16 +23,22 @@ from translate_ddp.apps.commands.model_commands import (
     to_bytes,
 )
 from translate_ddp.console import counted, number, print_line
-from translate_ddp.data.augmentation import END_PUNCTUATION, remove_end_punctuation
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.runtime.files import check_new, publish, write_atomically
+from translate_ddp.runtime.files import check_new, publish
 from translate_ddp.settings import LanguagePair, SearchConfig
 from translate_ddp.spans import Glossary
-from translate_ddp.text import lower, normalize, separates_words, upper
+from translate_ddp.text import (
+    END_PUNCTUATION,
+    lower,
+    normalize,
+    remove_end_punctuation,
+    separates_words,
+    upper,
+)
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
 from translate_ddp.training.metrics import (
     SLOW_METRICS,
@@ -142,7 +148,7 @@ def run(config: ValidateConfig) -> None:
         print_line(describe_terms(system, pairs, config.protection.create().glossary))
     if config.output:
         data = to_bytes(system.predictions)
-        publish(Path(config.output), lambda partial: write_atomically(partial, data))
+        publish(Path(config.output), lambda partial: partial.write_bytes(data))
     if config.perturbed and translator is not None:
         whole = partial(translator.translate, report=lambda text, message: None, split="none")
         for line in describe_perturbed(partial(whole, **asdict(config.search)), pairs):

@@ -16,8 +16,7 @@ from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measur
 from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
-from translate_ddp.data.cleaning import ALSO_IN_EXCLUDED, ALSO_IN_VALIDATION
-from translate_ddp.data.corpus import Cleaning, NoUsablePairs, clean_corpus
+from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import StepSampler
@@ -35,7 +34,6 @@ from translate_ddp.training.run_info import precision
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
-ALL_REASONS = "no pair of a dataset is left"
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Inspection:
     config: Config
     suggested_preset: str
     cleaned: CleanedCorpus
-    strict: Report | None  # what --clean strict would drop of the kept pairs; None: it is used
+    strict: Report  # what --clean strict would drop of the kept pairs: nothing if it is used
     texts: TextStatistics
     vocabulary: Vocabulary
     epoch: Epoch | None  # None: no pair fits --seq_len
@@ -132,10 +130,9 @@ def inspect(
     `seconds` bounds the measured training steps; 0: none. Raises UserError if the corpus cannot be
     read, or the disk is full.
     """
-    cleaned = clean_corpus(corpus, folder, shown=True, reported=False)
+    cleaned = clean_corpus(corpus, folder, shown=True, labelled=True)
     config, suggested = settings(sum(cleaned.sizes))
-    strict = strict_losses(cleaned, corpus, folder / "strict")
-    is_chosen = smallest(cleaned.records["pair"], np.asarray(cleaned.is_train), SAMPLE_PAIRS)
+    is_chosen = smallest(cleaned.records["pair"], cleaned.is_train, SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
     batches = (
         (each, batch)
@@ -154,36 +151,9 @@ def inspect(
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
         epoch = plan_first_epoch(vocabulary.dataset, fitting, config)
         pace = measure_pace(vocabulary, config, folder, seconds) if seconds else None
-    return Inspection(config, suggested, cleaned, strict, texts, vocabulary, epoch, pace)
-
-
-def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) -> Report | None:
-    """What `--clean strict` would drop of the usable pairs, all datasets together.
-
-    None if it is used. The corpus is cleaned again, in the new `folder`.
-    """
-    if config.clean == "strict":
-        return None
-    total = Report("--clean strict", rows=sum(map(_usable, cleaned.reports[: len(cleaned.parts)])))
-    folder.mkdir()
-    cleaning = Cleaning(replace(config, clean="strict"), folder, shown=True)
-    try:
-        cleaning.select()  # no validation: less than one needs may be left
-    except NoUsablePairs:
-        total.drop(ALL_REASONS, total.rows, [])
-        return total
-    for before, after in zip(cleaned.reports, cleaning.reports, strict=False):
-        total.kept += _usable(after)
-        for reason, rows in after.dropped.items():
-            more = max(0, rows - before.dropped.get(reason, 0))
-            total.drop(reason, more, after.examples[reason])
-    return total
-
-
-def _usable(report: Report) -> int:
-    """The pairs of a dataset, also those in validation or excluded."""
-    others = (ALSO_IN_VALIDATION, ALSO_IN_EXCLUDED)
-    return report.rows - sum(n for reason, n in report.dropped.items() if reason not in others)
+    return Inspection(
+        config, suggested, cleaned, cleaned.strict_report(), texts, vocabulary, epoch, pace
+    )
 
 
 def build_vocabulary(

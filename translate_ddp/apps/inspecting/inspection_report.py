@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from translate_ddp.apps.inspecting.inspection import ALL_REASONS, Inspection
+from translate_ddp.apps.inspecting.inspection import Inspection
 from translate_ddp.apps.inspecting.text_statistics import DEFECTS
 from translate_ddp.apps.reporting.page_template import (
     Block,
@@ -61,37 +61,30 @@ MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
 MAX_UNKNOWN = 0.02  # of the tokens of validation
 
+SENTENCES = "Divide documents into sentences; check quotes and line ends."
+STRICT = "Pass --clean strict; check that the lines of both sides belong together."
+FAIR = "Training does not see them, so scores stay fair."
 # Dropped rows that point to a defect of the files: the share from which they do, and what to do.
 DROPPED = {
     NOT_TEXT: (MIN_SHARE, "Check the columns that are read."),
     EMPTY: (0.01, "Check that the lines of both sides belong together."),
-    INVALID_UNICODE: (
-        0.0,
-        "Convert the file, as with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
-    ),
-    TOO_LONG: (0.0, "Divide documents into sentences; check quotes and line ends."),
+    INVALID_UNICODE: (0.0, "Convert the file, as with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW."),
+    TOO_LONG: (0.0, SENTENCES),
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged, or in another encoding."),
     DUPLICATE: (0.1, "The corpus is smaller than its files."),
-    ALSO_IN_VALIDATION: (0.01, "Training does not see them, so scores stay fair."),
-    ALSO_IN_EXCLUDED: (0.01, "Training does not see them, so scores stay fair."),
+    ALSO_IN_VALIDATION: (0.01, FAIR),
+    ALSO_IN_EXCLUDED: (0.01, FAIR),
 }
 KEPT = {  # the same for kept pairs that strict rules would drop; the first three with level none
-    TOO_LONG: (0.0, "Divide documents into sentences; check quotes and line ends."),
+    TOO_LONG: (0.0, SENTENCES),
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged: pass --clean safe."),
     DUPLICATE: (0.1, "Pass --clean safe."),
-    LENGTH_RATIO: (
-        0.01,
-        "Pass --clean strict; check that the lines of both sides belong together.",
-    ),
+    LENGTH_RATIO: (0.01, STRICT),
     SOURCE_EQUALS_TARGET: (0.01, "They teach the model to copy: pass --clean strict."),
     WRONG_SCRIPT: (MIN_SHARE, "They are in another language: pass --clean strict."),
-    NUMBERS_DIFFER: (
-        0.05,
-        "Pass --clean strict; check that the lines of both sides belong together.",
-    ),
+    NUMBERS_DIFFER: (0.05, STRICT),
     URLS_DIFFER: (0.05, "Pass --clean strict."),
     NEAR_DUPLICATE: (0.1, "If they add nothing, as copies, pass --clean strict."),
-    ALL_REASONS: (0.0, "Check that the lines of both sides belong together."),
 }
 
 OTHER_LOOKS = {NEAR_DUPLICATE: "differ from another only in digits, punctuation and case"}
@@ -173,11 +166,9 @@ def _rows(found: Inspection) -> Iterator[Block]:
     yield Paragraph(f"Used: {counted(sum(found.cleaned.sizes), 'training pair')}, {validation}.")
     for report in found.cleaned.reports[:MAX_SOURCES]:
         yield from _dropped(f"Dropped of {report.source}:", report)
-    if (strict := found.strict) is None:
-        return
-    lost = of(strict.rows - strict.kept, strict.rows)
-    text = f"--clean strict would also drop {lost} pairs, and leave {strict.kept:,}:"
-    yield from _dropped(text, strict)
+    lost = of(found.strict.rows - found.strict.kept, found.strict.rows)
+    text = f"--clean strict would also drop {lost} pairs, and leave {found.strict.kept:,}:"
+    yield from _dropped(text, found.strict)
 
 
 def _directions(found: Inspection) -> Iterator[Block]:
@@ -386,14 +377,12 @@ def _row_problems(found: Inspection) -> Iterator[Problem]:
             if count and count >= minimum * report.rows and not is_noticed:
                 what = f"{of(count, report.rows)} rows of {report.source} are dropped ({reason})"
                 yield Problem(what, advice, report.examples[reason])
-    if (strict := found.strict) is None:
-        return
     for reason, (minimum, advice) in KEPT.items():
-        count = strict.dropped.get(reason, 0)
-        if count and count >= minimum * strict.rows:
+        count, pairs = found.strict.dropped.get(reason, 0), found.strict.rows
+        if count and count >= minimum * pairs:
             looks = OTHER_LOOKS.get(reason, "look wrong")
-            what = f"{of(count, strict.rows)} kept pairs {looks} ({reason})"
-            yield Problem(what, advice, strict.examples[reason])
+            what = f"{of(count, pairs)} kept pairs {looks} ({reason})"
+            yield Problem(what, advice, found.strict.examples[reason])
 
 
 def _script_problems(found: Inspection) -> Iterator[Problem]:

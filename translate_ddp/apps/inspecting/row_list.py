@@ -1,95 +1,53 @@
 """The rows that `--clean strict` drops, as a list for the people who correct a corpus."""
 
 import csv
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
-from itertools import product
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
-from translate_ddp.console import Progress
-from translate_ddp.data.cleaning import (
-    DUPLICATE,
-    MAX_REPEATED,
-    MAX_REPEATED_SHARE,
-    NEAR_DUPLICATE,
-    ONE_FOR_MANY,
-    WRONG_SCRIPT,
-    Cleaned,
-    clean_row,
-)
-from translate_ddp.data.languages import accepted_scripts
-from translate_ddp.data.rows import Rows
-from translate_ddp.data.sources import choose_split, find_splits
-from translate_ddp.errors import NoSuchPair
-from translate_ddp.settings import CorpusConfig, LanguagePair
+import numpy as np
+
+from translate_ddp.data.cleaned_corpus import CleanedCorpus
+from translate_ddp.data.cleaning import DUPLICATE, LABELS, NEAR_DUPLICATE, NO_LABEL, REASONS
+from translate_ddp.data.selection import rows_with
+
+COLUMNS = ("file", "direction", "row", "reason", "source", "target")
 
 
-class ListedRow(NamedTuple):
-    """One line of the list."""
+def write_row_list(corpus: CleanedCorpus, path: Path) -> int:
+    """Write the rows of a labelled corpus as TSV, with a line of names; their number.
 
-    file: str
-    direction: str
-    row: int  # its number in the file, as a spreadsheet shows it
-    reason: str
-    source: str
-    target: str
-
-
-def write_row_list(config: CorpusConfig, path: Path) -> int:
-    """Write the rows as TSV, with a line of names; their number. Raises OSError."""
-    count = 0
+    Raises OSError.
+    """
+    labels, first = corpus.strict_labels, first_rows(corpus)
+    is_listed = labels != NO_LABEL
     # With a byte order mark, without which Excel reads another encoding.
     with path.open("x", encoding="utf-8-sig", newline="\n") as file:
         table = csv.writer(file, dialect="excel-tab", lineterminator="\n")
-        table.writerow(ListedRow._fields)
-        for direction, name in product(config.requested, config.dataset):
-            with suppress(NoSuchPair):  # not each dataset has each direction
-                splits = find_splits(direction.fill(name), direction, config.options)
-                rows = choose_split(direction.fill(name), splits, "train")
-                for listed in bad_rows(rows, direction):
-                    table.writerow(listed)
-                    count += 1
-    return count
+        table.writerow(COLUMNS)
+        for pairs, parts, rows in corpus.batches_of_parts(is_listed):
+            for pair, part, row in zip(pairs, parts.tolist(), rows.tolist(), strict=True):
+                name, number = corpus.place(row)
+                reason = REASONS[labels[row] - 1]
+                if row in first:
+                    other, place = corpus.place(first[row])
+                    reason += f" of row {place}" + f" of {other}" * (other != name)
+                direction = str(corpus.parts[part].direction)
+                table.writerow([name, direction, number, reason, *pair])
+    return int(is_listed.sum())
 
 
-def bad_rows(rows: Rows, direction: LanguagePair) -> Iterator[ListedRow]:
-    """The rows of one source that `--clean strict` drops, in order. Reads them twice."""
-    scripts = [Counter[str](), Counter[str]()]
-    pairs = set[tuple[str, str]]()
-    for _, _, cleaned in _cleaned(rows, "Looking for scripts in"):
-        if not cleaned.reason:
-            pairs.add((cleaned.src, cleaned.tgt))
-            for side, names in zip(scripts, cleaned.scripts, strict=True):
-                side[names] += 1
-    accepted = list(map(accepted_scripts, scripts))
-    translations = [Counter(side) for side in zip(*pairs, strict=True)]
-    limit = max(MAX_REPEATED, MAX_REPEATED_SHARE * len(pairs))
-    first: dict[str, str] = {}  # of equal rows, and of nearly equal ones: where
-    for file, number, cleaned in _cleaned(rows, "Listing rows of"):
-        texts, place = (cleaned.src, cleaned.tgt), f"row {number}"
-        place += f" of {file}" * (file != rows.name)
-        reason, pair = cleaned.reason, "\t".join(texts)
-        if not reason and not all(
-            names in own for names, own in zip(cleaned.scripts, accepted, strict=True)
-        ):
-            reason = WRONG_SCRIPT
-        if not reason and pair in first:
-            reason = f"{DUPLICATE} of {first[pair]}"
-        elif not reason:
-            first[pair] = place
-            if any(side[text] > limit for side, text in zip(translations, texts, strict=True)):
-                reason = ONE_FOR_MANY
-            elif cleaned.near in first:
-                reason = f"{NEAR_DUPLICATE} of {first[cleaned.near]}"
-            elif cleaned.near:
-                first[cleaned.near] = place
-        if reason:
-            yield ListedRow(file, str(direction), number, reason, *texts)
-
-
-def _cleaned(rows: Rows, label: str) -> Iterator[tuple[str, int, Cleaned]]:
-    with Progress(f"{label} {rows.name}", rows.size, scaled=True, leave=False) as progress:
-        for file, number, row in rows.numbered(progress.advance):
-            yield file, number, clean_row("strict", row)
+def first_rows(corpus: CleanedCorpus) -> dict[int, int]:
+    """For each duplicate and near duplicate, the row that it repeats."""
+    found: dict[int, int] = {}
+    for start, end in pairwise(corpus.bounds):
+        records, labels = corpus.records[start:end], corpus.strict_labels[start:end]
+        for reason, column in ((DUPLICATE, "pair"), (NEAR_DUPLICATE, "near")):
+            repeating = np.flatnonzero(labels == LABELS[reason])
+            hashes = records[column]
+            # Of equal pairs the first one may be dropped for another reason, of similar ones not.
+            others = labels != LABELS[DUPLICATE] if reason == DUPLICATE else labels == NO_LABEL
+            rows = rows_with(hashes, hashes[repeating], others)
+            first = dict(zip(hashes[rows].tolist(), rows.tolist(), strict=True))
+            for row, value in zip(repeating.tolist(), hashes[repeating].tolist(), strict=True):
+                found[start + row] = start + first[value]
+    return found

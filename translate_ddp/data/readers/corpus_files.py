@@ -7,8 +7,7 @@ other.
 import glob
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,16 +27,14 @@ from translate_ddp.data.row_choice import chosen_rows
 from translate_ddp.data.rows import (
     Advance,
     Languages,
+    NumberedRow,
     Reader,
     Reading,
-    Row,
     Rows,
     Wanted,
-    count_rows,
     join_rows,
     list_names,
     make_rows,
-    pairs_of,
 )
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.settings import Quoting, SourceOptions
@@ -127,15 +124,13 @@ def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
     Raises UserError, at once or while they are read, if they cannot be read.
     """
     check_file(path)
-    numbers: list[int] = []
-
-    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
-        reading = Reading(path, wanted, advance, notices, sheet, numbers=numbers)
-        found = count_rows(reading, reader_of(path)(reading))
-        return pairs_of(chosen_rows(reading, found))
-
     name = f"{path}:{sheet}" if sheet else str(path)
-    return replace(make_rows(name, size_of(path), batches), numbers=numbers)
+
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
+        reading = Reading(path, wanted, advance, notices, sheet)
+        return chosen_rows(reading, name, reader_of(path)(reading))
+
+    return make_rows(name, size_of(path), batches)
 
 
 def _describe_other(path: Path, languages: Languages) -> str:
@@ -171,7 +166,7 @@ def parallel_rows(
 
     Reading them raises UserError if their numbers differ.
     """
-    paths, counts = (src_path, tgt_path), [0, 0]
+    paths, counts, name = (src_path, tgt_path), [0, 0], str(src_path)
     for path in paths:
         check_file(path)
     sides = (
@@ -185,9 +180,9 @@ def parallel_rows(
             counts[side] += len(batch)
             yield batch
 
-    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+    def batches(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
         src, tgt = (chain.from_iterable(texts(side, advance, notices)) for side in range(2))
-        yield zip(src, tgt)  # noqa: B905  (the numbers are compared below)
+        yield zip(repeat(name), count(1), src, tgt)  # noqa: B905  (the sizes are compared below)
         for rest in (src, tgt):
             deque(rest, maxlen=0)  # on to the end, to count
         if counts[0] != counts[1]:
@@ -196,7 +191,7 @@ def parallel_rows(
                 " they must be translations of each other."
             )
 
-    return make_rows(str(src_path), sum(map(size_of, paths)), batches)
+    return make_rows(name, sum(map(size_of, paths)), batches)
 
 
 def find_pair(folder: Path, start: str, languages: Languages) -> Pair:

@@ -25,13 +25,12 @@ from translate_ddp.data.row_choice import SAMPLE_ROWS, chosen_rows, find_columns
 from translate_ddp.data.rows import (
     Advance,
     Columns,
+    NumberedRow,
     Reading,
-    Row,
     Rows,
     Wanted,
     explain_read_errors,
     make_rows,
-    pairs_of,
 )
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.long_calls import heartbeat
@@ -191,9 +190,9 @@ def dataset_rows(name: str, dataset: Dataset, wanted: Wanted) -> Rows:
             reading.advance(len(found[0]))
             yield found
 
-    def pairs(advance: Advance, notices: list[str]) -> Iterator[Iterator[Row]]:
+    def pairs(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
         reading = Reading(Path(name), wanted, advance, notices)
-        return pairs_of(chosen_rows(reading, batches(reading)))
+        return chosen_rows(reading, name, batches(reading))
 
     return make_rows(name, len(dataset), pairs)
 
