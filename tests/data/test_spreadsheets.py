@@ -105,13 +105,13 @@ def test_hidden_rows_and_columns_that_are_read_are_counted(write_file: Write):
     ]
     source = write_file("some", {"A": rows}, hidden_rows=[2, 3, 5], hidden_columns=[2, 3])
     assert read(source) == [("one", "eins"), ("two", "zwei"), ("three", "drei")]
-    what = "2 hidden rows (first: 2) and the hidden column C are read"
+    what = "this is read, too: 2 hidden rows (first: 2) and the hidden column C"
     assert notices_of(source) == [f"{source}: {what}. Delete what should not be used."]
     # The sheets of a file have their own.
     words = [["en", "de"], ["cat", "Katze"]]
     several = write_file("several", {"Long": rows, "Short": words}, hidden_rows=[4])
     (notice,) = notices_of(f"{several}:Long")
-    assert notice.startswith(f"{several}:Long: 1 hidden row (first: 4) are read. ")
+    assert notice.startswith(f"{several}:Long: this is read, too: 1 hidden row (first: 4). ")
     assert notices_of(f"{several}:Short") == []
 
 

@@ -280,10 +280,9 @@ class JsonlSink(Sink):
         elif offset.is_in(content):
             content = content[: offset.size]
         else:
-            self._message(
-                f"{self.path} does not match the checkpoint (it is shorter, changed, or of another "
-                "machine): nothing is removed, and new records are appended."
-            )
+            problem = "does not match the checkpoint (it is shorter, changed, or of another machine)"
+            problem = problem if content else "is not there"
+            self._message(f"{self.path} {problem}: nothing is removed, new records are appended.")
         return content[: content.rfind(b"\n") + 1]
 
 

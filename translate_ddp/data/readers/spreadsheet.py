@@ -164,7 +164,7 @@ def read_spreadsheet(reading: Reading) -> Iterator[Columns]:
     held = [f"{counted(len(hidden), 'hidden row')} (first: {min(hidden):,})"] if hidden else []
     held += [f"the hidden column {COLUMNS[column - 1]}" for column in sorted(columns)]
     if held:
-        text = f"{' and '.join(held)} are read. Delete what should not be used."
+        text = f"this is read, too: {' and '.join(held)}. Delete what should not be used."
         reading.notices.append(Remark(f"{place}: {text}"))
 
 
