@@ -76,7 +76,7 @@ class CleanedCorpus:
         self.folder = folder
         self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
         summary = read_summary(folder)
-        # Of each part, then of validation and excluded sources.
+        # Of each part that was read, then of validation and excluded sources.
         self.reports = [Report.of(report) for report in summary["reports"]]
         self.parts = [Part(LanguagePair(*pair), number) for pair, number in summary["parts"]]
         self.validation_sizes: list[int] = summary["validation_sizes"]  # of each direction
@@ -88,6 +88,11 @@ class CleanedCorpus:
     def sizes(self) -> list[int]:
         """The training pairs of each part. Parts follow each other in the order of pairs."""
         return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self._bounds)]
+
+    @property
+    def num_kept(self) -> int:
+        """The training pairs, without swapped ones of reverse directions."""
+        return sum(report.kept for report in self.reports if not report.use)
 
     @property
     def directions(self) -> list[LanguagePair]:

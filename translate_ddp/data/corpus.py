@@ -46,6 +46,7 @@ from translate_ddp.data.pair_store import (
     Pair,
     PairStore,
     batched_rows,
+    swapped,
     to_lines,
     to_pairs,
 )
@@ -69,16 +70,12 @@ from translate_ddp.data.sources import (
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
+from translate_ddp.settings import MAX_VALIDATION_PAIRS, CleanLevel, CorpusConfig, LanguagePair
 
-FORMAT = 8  # of the folder; raise it with every change of the pairs or of their order
+FORMAT = 9  # of the folder; raise it with every change of the pairs or of their order
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
-VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
-TOO_MANY = (
-    "Validation may have at most {:,} pairs, but {}. All of them are translated"
-    " in each validation: pass --validation 2000, or a file of some thousand pairs."
-)
+SAMPLED = "{}: of {:,} validation pairs of {}, a fixed sample of {:,} is used."
 # Of a text of the source, and of the target.
 ONE_AND_MANY = ("has {:,} different translations", "is the translation of {:,} different texts")
 CORRECT_ROWS = "If it stands for a missing text, correct these rows, or pass --clean strict."
@@ -97,8 +94,9 @@ def clean_corpus(
 
     Validation is, for each direction, the source `config.validation`, else the validation split of
     the first dataset, else a part of the training pairs. No validation pair is in training; with
-    several directions, no sentence of one, on either side. With `shown`, progress is
-    printed, and with `reported`, what was dropped.
+    several directions, no sentence of one, on either side. With `config.bidirectional`, the pairs
+    of each direction are also, swapped, those of its reverse. With `shown`, progress is printed,
+    and with `reported`, what was dropped.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
     disk is full.
     """
@@ -131,14 +129,14 @@ def delete_cleaned(folder: Path) -> None:
 
 
 def count_pairs(config: CorpusConfig, folder: Path) -> int:
-    """The number of usable training pairs, which is stored in `folder` for later starts.
+    """The number of usable training pairs, without swapped ones; stored for later starts.
 
     Raises UserError if the corpus cannot be read.
     """
     file = folder / f"pairs-{corpus_signature(config)}.txt"
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
-    pairs = sum(clean_corpus(config, folder, shown=True).sizes)
+    pairs = clean_corpus(config, folder, shown=True).num_kept
     with suppress(OSError):  # the preparation reports a full disk
         write_atomically(file, str(pairs))
     return pairs
@@ -194,14 +192,17 @@ class Cleaning:
             for direction in self._directions
         ]
         self._drop_pairs_of([records for _, records in held_out], is_own=bool(given))
-        validation = [pairs for pairs, _ in held_out]
-        if sum(map(len, validation)) > VALIDATION_LIMIT:
-            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, "the directions have more in all"))
+        validation = {of: each for of, (each, _) in zip(self._directions, held_out, strict=True)}
         language_identifier.cache_clear()
         for direction in self._directions:
             self._training_rows(direction)  # there are some
         for report, bounds in zip(self.reports, pairwise(self._bounds), strict=False):
             report.kept = int(self._is_train[slice(*bounds)].sum())
+        if config.bidirectional:
+            self._add_reverse_directions()
+            turned = {of.reverse: list(map(swapped, each)) for of, each in validation.items()}
+            validation = turned | validation
+        validation = [validation[direction] for direction in self._directions]
         np.save(self._folder / KEPT_FILE, self._is_train)
         (self._folder / VALIDATION_FILE).write_bytes(to_lines(chain.from_iterable(validation)))
         return {
@@ -210,6 +211,18 @@ class Cleaning:
             "bounds": self._bounds,  # of the parts in the store
             "validation_sizes": list(map(len, validation)),
         }
+
+    def _add_reverse_directions(self) -> None:
+        """Store the training pairs again, swapped, for reverse directions without own pairs."""
+        found, parts, bounds = self._directions, list(self._parts), list(self._bounds)
+        has_own = [part.direction.reverse in found for part in parts]
+        is_swapped = self._is_train & ~np.repeat(has_own, np.diff(bounds))
+        self._store.append_swapped(is_swapped)
+        for part, rows, is_own in zip(parts, pairwise(bounds), has_own, strict=True):
+            if not is_own:
+                self._parts.append(part._replace(direction=part.direction.reverse))
+                self._bounds.append(self._bounds[-1] + int(is_swapped[slice(*rows)].sum()))
+        self._is_train = np.append(self._is_train, np.ones(is_swapped.sum(), dtype=bool))
 
     def select(self) -> dict[LanguagePair, Rows]:
         """Store all usable pairs, and drop bad ones; the validation splits of the first datasets.
@@ -360,24 +373,22 @@ class Cleaning:
     def _hold_out(self, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
         """Validation pairs, taken from training: those of the sources with the smallest hashes.
 
-        2% of the pairs, at least 1 and at most 2,000, unless the settings have a number or share.
         Returns them with their records. Raises UserError if there is only one source sentence, or
         if the number is that of all pairs.
         """
         is_kept = self._training_rows(direction)
         pairs = int(is_kept.sum())
-        wanted = self._config.validation_pairs(pairs)
-        if wanted > VALIDATION_LIMIT:
-            asked = f"--validation {self._config.validation} of {pairs:,} pairs"
-            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
-        records = self._store.records
+        directions = len(self._config.with_reverse(self._directions))
+        asked = self._config.validation_pairs(pairs, directions)
+        wanted, records = min(asked, self._most_given), self._store.records
+        self.reports[0].notices += self._sampled("--validation", direction, asked)
         groups = held_out(records, is_kept, wanted)
         if not groups:
             raise UserError(
                 f"{self._config.name} has only one source sentence of {direction}, which cannot be "
                 "split into training and validation: pass --validation."
             )
-        if self._config.validation and wanted >= pairs:
+        if self._config.validation and asked >= pairs:
             raise UserError(
                 f"--validation {self._config.validation} would leave nothing to train on: there are"
                 f" {pairs:,} pairs of {direction}."
@@ -394,19 +405,34 @@ class Cleaning:
         return list(chosen), records[held_out_rows]
 
     def _separate(self, given: Rows, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
-        """The different pairs of a validation source, and the records of all its pairs."""
-        pairs: dict[Pair, None] = {}  # an ordered set
-        records: list[np.ndarray] = []
+        """The different pairs of a validation source, and the records of all its pairs.
+
+        Of many, the pairs with the smallest hashes.
+        """
+        pairs, found = dict[int, Pair](), list[np.ndarray]()  # by hash, in the order of the source
         for batch in self._cleaned(given, "none", "validation"):
-            pairs |= dict.fromkeys(to_pairs(batch.lines))
-            records.append(batch.records)
-            if len(pairs) > VALIDATION_LIMIT:
-                raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
-        report = self.reports[-1]
-        report.drop(REPEATED, report.kept - len(pairs), [])
+            found.append(batch.records)
+            pairs |= zip(batch.records["pair"].tolist(), to_pairs(batch.lines), strict=True)
+            if len(pairs) > self._most_given:
+                chosen = set(sorted(pairs)[: self._most_given])
+                pairs = {number: pair for number, pair in pairs.items() if number in chosen}
+        report, records = self.reports[-1], np.concatenate(found)
+        different = len(np.unique(records["pair"]))
+        report.drop(REPEATED, report.kept - different, [])
         report.kept = len(pairs)
-        report.notices += check_direction(self._config, direction, given, pairs)
-        return list(pairs), np.concatenate(records)
+        report.notices += self._sampled(given.name, direction, different)
+        report.notices += check_direction(self._config, direction, given, pairs.values())
+        return list(pairs.values()), records
+
+    @property
+    def _most_given(self) -> int:
+        """The most pairs of a direction in a validation set that the settings give."""
+        return max(1, MAX_VALIDATION_PAIRS // len(self._config.with_reverse(self._directions)))
+
+    def _sampled(self, name: str, direction: LanguagePair, pairs: int) -> list[str]:
+        """A notice if validation has only some of so many pairs."""
+        most = self._most_given
+        return [SAMPLED.format(name, pairs, direction, most)] if pairs > most else []
 
     def _drop_excluded(self) -> None:
         """Drop the pairs with a sentence of an excluded source on either side.

@@ -38,6 +38,11 @@ def to_lines(pairs: Iterable[Pair]) -> bytes:
     return "".join(f"{src}\t{tgt}\n" for src, tgt in pairs).encode()
 
 
+def swapped(pair: Pair) -> Pair:
+    """The pair of the reverse direction."""
+    return pair[1], pair[0]
+
+
 def to_pairs(lines: bytes) -> list[Pair]:
     found = (line.partition("\t") for line in lines.decode().split("\n")[:-1])
     return [(src, tgt) for src, _, tgt in found]
@@ -56,6 +61,20 @@ class PairStore:
                 heartbeat()
                 lines.write(text)
                 records.write(numbers.tobytes())
+
+    def append_swapped(self, is_chosen: np.ndarray) -> None:
+        """Add the marked pairs again, swapped; their records keep the hash of the pair."""
+        records, starts = self.records, range(0, len(self), BATCH_PAIRS)
+
+        def turned(rows: slice) -> np.ndarray:
+            found = records[rows][is_chosen[rows]]
+            both = found.copy()
+            both["source"], both["target"] = found["target"], found["source"]
+            return both
+
+        slices = (slice(start, start + BATCH_PAIRS) for start in starts)
+        batches = zip(slices, self.batches(is_chosen), strict=True)
+        self.append((to_lines(map(swapped, pairs)), turned(rows)) for rows, pairs in batches)
 
     def __len__(self) -> int:
         return self._records.stat().st_size // RECORD.itemsize

@@ -133,7 +133,7 @@ def inspect(
     read, or the disk is full.
     """
     cleaned = clean_corpus(corpus, folder, shown=True, reported=False)
-    config, suggested = settings(sum(cleaned.sizes))
+    config, suggested = settings(cleaned.num_kept)
     strict = strict_losses(cleaned, corpus, folder / "strict")
     is_chosen = smallest(cleaned.records["pair"], np.asarray(cleaned.is_train), SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
@@ -148,7 +148,7 @@ def inspect(
     epoch = pace = None
     if len(vocabulary.dataset):
         tagged = TaggedCorpus(cleaned, corpus)
-        parts = zip(tagged.blocks, tagged.sizes, strict=True)
+        parts = zip(tagged.blocks, cleaned.sizes, strict=True)
         blocks = [Block(*numbers, size) for numbers, size in parts]
         drawn = sum(Mix.of(config.mix.dataset_weight, blocks, corpus.mix_temperature).counts)
         fitting = round(drawn * len(vocabulary.dataset) / sampled)
@@ -164,7 +164,7 @@ def strict_losses(cleaned: CleanedCorpus, config: CorpusConfig, folder: Path) ->
     """
     if config.clean == "strict":
         return None
-    total = Report("--clean strict", rows=sum(map(_usable, cleaned.reports[: len(cleaned.parts)])))
+    total = Report("--clean strict", rows=sum(_usable(r) for r in cleaned.reports if not r.use))
     folder.mkdir()
     cleaning = Cleaning(replace(config, clean="strict"), folder, shown=True)
     try:
