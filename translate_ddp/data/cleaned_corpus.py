@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import numpy as np
 
 from translate_ddp.console import counted, printable
 from translate_ddp.data.cleaning import EXAMPLES
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_pairs
+from translate_ddp.data.pair_store import Pair, PairStore, to_pairs
 from translate_ddp.data.prepared_folder import read_summary
 from translate_ddp.settings import LanguagePair
 
@@ -108,21 +109,12 @@ class CleanedCorpus:
         """Those of `pair_store.RECORD`, of each pair, whether or not it is used for training."""
         return self._store.records
 
-    def batches(self, is_chosen: np.ndarray) -> Iterator[list[Pair]]:
-        """The marked pairs in order, in batches, some of which may be empty."""
-        return self._store.batches(is_chosen)
-
-    def batches_of_parts(
-        self, is_chosen: np.ndarray
-    ) -> Iterator[tuple[list[Pair], np.ndarray, np.ndarray]]:
-        """The marked pairs in order, the numbers of their parts, and their rows, in batches.
-
-        Some batches may be empty.
-        """
-        starts = range(0, len(is_chosen), BATCH_PAIRS)
-        for start, pairs in zip(starts, self.batches(is_chosen), strict=True):
-            rows = start + np.flatnonzero(is_chosen[start : start + BATCH_PAIRS])
-            yield pairs, np.searchsorted(self._bounds[1:], rows, side="right"), rows
+    def batches(self, is_chosen: np.ndarray) -> Iterator[tuple[Part, list[Pair], np.ndarray]]:
+        """The marked pairs and their rows, in order, in batches of one part each."""
+        for rows, pairs in self._store.batches(is_chosen, self._bounds):
+            if pairs:
+                part = self.parts[bisect_right(self._bounds, rows.start) - 1]
+                yield part, pairs, rows.start + np.flatnonzero(is_chosen[rows])
 
     def validation(self) -> list[Pair]:
         """The validation pairs, direction by direction."""

@@ -7,7 +7,7 @@ one has a record of numbers for each pair.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress, islice, pairwise, starmap
 from os import SEEK_CUR
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class PairStore:
 
     def append_swapped(self, is_chosen: np.ndarray) -> None:
         """Add the marked pairs again, swapped; their records keep the hash of the pair."""
-        records, starts = self.records, range(0, len(self), BATCH_PAIRS)
+        records = self.records
 
         def turned(rows: slice) -> np.ndarray:
             found = records[rows][is_chosen[rows]]
@@ -72,8 +72,7 @@ class PairStore:
             both["source"], both["target"] = found["target"], found["source"]
             return both
 
-        slices = (slice(start, start + BATCH_PAIRS) for start in starts)
-        batches = zip(slices, self.batches(is_chosen), strict=True)
+        batches = self.batches(is_chosen)
         self.append((to_lines(map(swapped, pairs)), turned(rows)) for rows, pairs in batches)
 
     def __len__(self) -> int:
@@ -86,19 +85,25 @@ class PairStore:
             return np.empty(0, dtype=RECORD)
         return np.memmap(self._records, dtype=RECORD, mode="r")
 
-    def batches(self, is_kept: np.ndarray) -> Iterator[list[Pair]]:
-        """The pairs whose mark is set, in order, in a list for each `BATCH_PAIRS` rows."""
+    def batches(
+        self, is_kept: np.ndarray, bounds: Sequence[int] = ()
+    ) -> Iterator[tuple[slice, list[Pair]]]:
+        """At most `BATCH_PAIRS` rows without a bound between them, and their marked pairs.
+
+        All rows in order, also where no pair is marked.
+        """
         sizes = self.records["bytes"]
+        starts = sorted({*range(0, len(self), BATCH_PAIRS), *bounds, len(self)})
         with self._lines.open("rb") as file:
-            for start in range(0, len(self), BATCH_PAIRS):
+            for rows in starmap(slice, pairwise(starts)):
                 heartbeat()
-                marks = is_kept[start : start + BATCH_PAIRS]
+                marks = is_kept[rows]
                 if marks.any():
-                    lines = islice(file, BATCH_PAIRS)
-                    yield to_pairs(b"".join(compress(lines, marks.tolist())))
+                    lines = islice(file, len(marks))
+                    yield rows, to_pairs(b"".join(compress(lines, marks.tolist())))
                 else:  # not read: one of many directions has few of the pairs
-                    file.seek(int(sizes[start : start + BATCH_PAIRS].sum(dtype=np.int64)), SEEK_CUR)
-                    yield []
+                    file.seek(int(sizes[rows].sum(dtype=np.int64)), SEEK_CUR)
+                    yield rows, []
 
     def sample(self, start: int, end: int) -> list[Pair]:
         """At most 500 of the pairs from `start` to `end`: the longest of evenly spaced ones."""

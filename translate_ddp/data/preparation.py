@@ -131,7 +131,7 @@ def _write(
     learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
     tokenizer = Tokenizer(text) if text else learn()
     (folder / TOKENIZER_FILE).write_text(tokenizer.text, encoding="utf-8")
-    tagged.tags = [extra.tag(tokenizer, target) for _, target in tagged.directions]
+    tagged.tags = {pair: extra.tag(tokenizer, pair.tgt) for pair in tagged.directions}
     validation, num_pairs = corpus.validation(), sum(corpus.sizes)
     checked = validation[:CHECKED_PAIRS] if text and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
@@ -226,16 +226,11 @@ class Encoder:
         # Tokens of a text of 5 MB would take 1 GB.
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
-        prefixes = [prefix * fit for prefix, fit in zip(batch.prefixes, is_short, strict=True)]
-        pairs = [
-            (source.removeprefix(prefix), target) if fit else ("", "")
-            for (source, target), prefix, fit in zip(batch.pairs, prefixes, is_short, strict=True)
-        ]
-        batch = replace(batch, pairs=pairs)
+        pairs = zip(batch.pairs, is_short, strict=True)
+        batch = replace(batch, pairs=[pair if fit else ("", "") for pair, fit in pairs])
         forms = self._forms(batch)
-        plain = [
-            [*self._encode(side, dict(enumerate(forms[0])), prefixes).values()] for side in range(2)
-        ]
+        rows = dict(enumerate(forms[0]))
+        plain = [[*self._encode(side, rows, batch.prefix).values()] for side in range(2)]
         encoded = self._with_tag(plain, batch.tag)
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)  # without end marker
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)
@@ -260,10 +255,10 @@ class Encoder:
         return [spans.form(number) for number in range(1 + self.num_variants)]
 
     def _encode(
-        self, side: int, pairs: Mapping[int, MarkedPair], prefixes: Sequence[str]
+        self, side: int, pairs: Mapping[int, MarkedPair], prefix: str
     ) -> dict[int, list[int]]:
         """The token ids of one side of these pairs, by row."""
-        texts = [prefixes[row] * (side == 0) + pair.texts[side] for row, pair in pairs.items()]
+        texts = [prefix * (side == 0) + pair.texts[side] for pair in pairs.values()]
         numbers = [pair.numbers[side] for pair in pairs.values()]
         return dict(zip(pairs, self._tokenizer.encode_marked(texts, numbers), strict=True))
 
@@ -287,7 +282,7 @@ class Encoder:
             row: marked[row]._replace(texts=(text, "")) for row, text in found.items()
         }
         for side, changed in enumerate((sources, targets)):
-            for row, ids in self._encode(side, changed, batch.prefixes).items():
+            for row, ids in self._encode(side, changed, batch.prefix).items():
                 sides[side][row] = ids
         limit = self.seq_len - len(batch.tag)
         fits = [[0 < len(ids) < limit for ids in side] for side in sides]

@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, islice, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
 
 from translate_ddp.data.augmentation import perturb_some
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Part
+from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import count_tokens
 from translate_ddp.data.lexicon import Lexicon, learn_lexicon
 from translate_ddp.data.mix import temperature_factors, uniform
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
+from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES
@@ -30,9 +30,9 @@ class TaggedPairs:
     """A batch of pairs that follow each other in the corpus, in one direction."""
 
     pairs: list[Pair]
-    prefixes: list[str]  # the datasets' tags before the sources, part of them; '' for none
+    prefix: str  # the text of the dataset's tag before the sources; '' for none
     direction: LanguagePair
-    tag: tuple[int, ...]  # token ids before the sources, which are not part of them
+    tag: tuple[int, ...]  # token ids before the sources and their prefix
     first_row: int  # in the corpus
 
 
@@ -47,7 +47,7 @@ class TaggedCorpus:
         self._corpus, self._temperature = corpus, config.mix_temperature
         self._prefixes = [prefix_of(tag) for tag in config.tags] or [""] * len(config.dataset)
         self.directions = corpus.directions
-        self.tags: list[tuple[int, ...]] = [()] * len(self.directions)  # token ids
+        self.tags: dict[LanguagePair, tuple[int, ...]] = {}  # token ids
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
@@ -56,27 +56,19 @@ class TaggedCorpus:
         return [(directions.index(part.direction), part.dataset) for part in parts]
 
     def pairs(self, is_chosen: np.ndarray) -> Iterator[TaggedPairs]:
-        """The marked pairs in batches, some of which may be empty."""
-        blocks, first_row = self.blocks, 0
-        for pairs, numbers, _ in self._corpus.batches_of_parts(is_chosen):
-            rows = zip((blocks[number] for number in numbers.tolist()), pairs, strict=True)
-            for direction, run in groupby(rows, key=lambda row: row[0][0]):
-                chosen = [(self._prefixes[dataset], pair) for (_, dataset), pair in run]
-                tagged = [(prefix + source, target) for prefix, (source, target) in chosen]
-                prefixes = [prefix for prefix, _ in chosen]
-                languages, tag = self.directions[direction], self.tags[direction]
-                yield TaggedPairs(tagged, prefixes, languages, tag, first_row)
-                first_row += len(tagged)
+        """The marked pairs in batches."""
+        first_row = 0
+        for (direction, dataset), pairs, _ in self._corpus.batches(is_chosen):
+            prefix, tag = self._prefixes[dataset], self.tags.get(direction, ())
+            yield TaggedPairs(pairs, prefix, direction, tag, first_row)
+            first_row += len(pairs)
 
     def validation(self) -> Iterator[TaggedPairs]:
-        """The validation pairs of each direction. No dataset's tag is before them."""
+        """The validation pairs, a batch for each direction. No dataset's tag is before them."""
         pairs = iter(self._corpus.validation())
-        for number, count in enumerate(self._corpus.validation_sizes):
+        for direction, count in zip(self.directions, self._corpus.validation_sizes, strict=True):
             own = list(islice(pairs, count))
-            for start in range(0, count, BATCH_PAIRS):
-                batch = own[start : start + BATCH_PAIRS]
-                prefixes, languages = [""] * len(batch), self.directions[number]
-                yield TaggedPairs(batch, prefixes, languages, self.tags[number], 0)
+            yield TaggedPairs(own, "", direction, self.tags.get(direction, ()), 0)
 
     def sample(self) -> np.ndarray:
         """Marks of the pairs on which a tokenizer is trained: more would take longer to read.
@@ -99,28 +91,17 @@ class TaggedCorpus:
         perturbed as in training: otherwise upper case is spelled letter by letter, and the demo's
         sources have 41 tokens in upper case instead of 13.
         """
-        parts, hashed = self._corpus.parts, self._corpus.records["pair"]
-        factors = self._language_factors(is_chosen)
-        for pairs, numbers, rows in self._corpus.batches_of_parts(is_chosen):
-            found = [parts[number] for number in numbers.tolist()]
-            for side in range(2):
-                texts = [pair[side] for pair in pairs]
-                if side == 0:
-                    texts = self._as_sources(texts, found, perturb)
-                copies = np.array([factors[part.direction[side]] for part in found])
-                draws = uniform(SALT, side, hashed[rows])
-                for text, count in zip(texts, (copies + draws).astype(int).tolist(), strict=True):
+        factors, hashed = self._language_factors(is_chosen), self._corpus.records["pair"]
+        for (direction, dataset), pairs, rows in self._corpus.batches(is_chosen):
+            sources, targets = ([pair[side] for pair in pairs] for side in range(2))
+            if perturb:
+                changed = perturb_some(sources, direction.src)
+                sources = [changed.get(row, text) for row, text in enumerate(sources)]
+            sources = [self._prefixes[dataset] + text for text in sources]
+            for side, texts in enumerate((sources, targets)):
+                copies = factors[direction[side]] + uniform(SALT, side, hashed[rows])
+                for text, count in zip(texts, copies.astype(int).tolist(), strict=True):
                     yield from repeat(text, count)
-
-    def _as_sources(self, texts: list[str], parts: list[Part], perturb: bool) -> list[str]:
-        """Texts of these parts with the tags of their datasets, if need be perturbed."""
-        changed: dict[int, str] = {}
-        for language in {part.direction.src for part in parts if perturb}:
-            places = [at for at, part in enumerate(parts) if part.direction.src == language]
-            found = perturb_some([texts[at] for at in places], language)
-            changed |= {places[at]: text for at, text in found.items()}
-        rows = enumerate(zip(texts, parts, strict=True))
-        return [self._prefixes[part.dataset] + changed.get(at, text) for at, (text, part) in rows]
 
     def _language_factors(self, is_chosen: np.ndarray) -> dict[str, float]:
         """How often a tokenizer sees the lines of each language, in the mean."""
@@ -153,18 +134,20 @@ class TaggedCorpus:
         for each in corpus.directions:
             rows = corpus.is_train & corpus.rows_in(each)
             chosen = smallest(corpus.records["pair"], rows, LEXICON_PAIRS)
-            found[each] = learn_lexicon(chain.from_iterable(corpus.batches(chosen)))
+            batches = (pairs for _, pairs, _ in corpus.batches(chosen))
+            found[each] = learn_lexicon(chain.from_iterable(batches))
         return found
 
     def learn_abbreviations(self, is_chosen: np.ndarray) -> dict[str, list[str]]:
         """The abbreviations in the marked sources, by language."""
+
         corpus, found = self._corpus, dict[str, list[str]]()
         for language in dict.fromkeys(base_language(each.src) for each in self.directions):
             texts = (
                 source
-                for each in corpus.directions
+                for each in self.directions
                 if base_language(each.src) == language
-                for pairs in corpus.batches(is_chosen & corpus.rows_in(each))
+                for _, pairs, _ in corpus.batches(is_chosen & corpus.rows_in(each))
                 for source, _ in pairs
             )
             found[language] = learn_abbreviations(texts)

@@ -137,12 +137,7 @@ def inspect(
     strict = strict_losses(cleaned, corpus, folder / "strict")
     is_chosen = smallest(cleaned.records["pair"], np.asarray(cleaned.is_train), SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
-    batches = (
-        (each, batch)
-        for each in cleaned.directions
-        for batch in cleaned.batches(is_chosen & cleaned.rows_in(each))
-        if batch
-    )
+    batches = ((part.direction, pairs) for part, pairs, _ in cleaned.batches(is_chosen))
     texts = measure(batches, sampled)
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder)
     epoch = pace = None
