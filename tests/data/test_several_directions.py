@@ -73,18 +73,6 @@ def test_text_that_looks_like_a_tag_is_text(tmp_path: Path):
     assert data.tokenizer.decode([ids[1:]]) == [text]
 
 
-def test_reverse_directions_are_those_of_the_same_pairs(tmp_path: Path):
-    train = {"de": numbered("de", 4), "fr": numbered("fr", 3)}
-    corpus = config_of(tmp_path, train, bidirectional=True)
-    data = prepared(corpus, tmp_path)
-    pairs = [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")]
-    assert data.directions == pairs and data.validation_sizes == [1, 1, 1, 1]
-    assert data.blocks == [(0, 0, 4), (1, 0, 3), (2, 0, 4), (3, 0, 3)]
-    assert data.validation_sources[2:] == ["zurückgehalten", "épargné"]
-    targets = [data.train.target[row].tolist() for row in range(7, 14)]
-    assert data.tokenizer.decode(targets) == [source for source, _ in train["de"] + train["fr"]]
-
-
 def test_reverse_direction_with_pairs_of_its_own_has_only_these(tmp_path: Path):
     train = {"de": numbered("de", 4), "fr": numbered("fr", 3)}
     write_pairs(tmp_path, "train", train)
