@@ -270,6 +270,10 @@ class CorpusConfig:
         """Whether `validation` is a number or a share of the training pairs."""
         return NUMBER_OR_SHARE.fullmatch(self.validation) is not None
 
+    def validation_limit(self, directions: Sequence[LanguagePair]) -> int:
+        """The most validation pairs of each of these directions that the settings may give."""
+        return max(1, MAX_VALIDATION_PAIRS // len(self.with_reverse(directions)))
+
     def validation_pairs(self, pairs: int, directions: int) -> int:
         """The number of validation pairs to take from this many training pairs of a direction.
 

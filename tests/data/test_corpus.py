@@ -244,7 +244,7 @@ def test_drawn_validation_has_a_fixed_size(pairs: int, directions: int, drawn: i
 def test_given_validation_is_used_whole_up_to_a_limit_and_else_a_fixed_sample(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("translate_ddp.data.corpus.MAX_VALIDATION_PAIRS", 20)
+    monkeypatch.setattr("translate_ddp.settings.MAX_VALIDATION_PAIRS", 20)
     valid, source = numbered_pairs(30), write_parallel(folder / "train", numbered_pairs(100))
     name = write_parallel(folder / "val", valid * 2)
 

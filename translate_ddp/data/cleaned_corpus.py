@@ -15,9 +15,15 @@ import numpy as np
 from translate_ddp.console import counted, printable
 from translate_ddp.data.cleaning import EXAMPLES
 from translate_ddp.data.pair_store import Pair, PairStore, to_pairs
-from translate_ddp.data.prepared_folder import read_summary
+from translate_ddp.data.prepared_folder import (
+    SUMMARY_FILE,
+    abandon,
+    read_summary,
+    remove_abandoned,
+)
 from translate_ddp.settings import LanguagePair
 
+CLEANED = "cleaned-"  # before the signature, in the name of the folder
 KEPT_FILE, VALIDATION_FILE = "kept.npy", "validation.tsv"
 LINE_CHARACTERS = 100  # of a report
 
@@ -68,6 +74,14 @@ class Report:
             self.dropped[reason] = self.dropped.get(reason, 0) + rows
             shown = self.examples.setdefault(reason, [])
             shown += examples[: EXAMPLES - len(shown)]
+
+
+def delete_cleaned(folder: Path) -> None:
+    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
+    for cleaned in folder.glob(f"{CLEANED}*"):
+        if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
+            abandon(cleaned)
+    remove_abandoned(folder)
 
 
 class CleanedCorpus:

@@ -19,6 +19,7 @@ import numpy as np
 
 from translate_ddp.console import Progress, print_line
 from translate_ddp.data.cleaned_corpus import (
+    CLEANED,
     KEPT_FILE,
     VALIDATION_FILE,
     CleanedCorpus,
@@ -51,12 +52,9 @@ from translate_ddp.data.pair_store import (
     to_pairs,
 )
 from translate_ddp.data.prepared_folder import (
-    SUMMARY_FILE,
     Summary,
-    abandon,
     is_usable,
     publish,
-    remove_abandoned,
 )
 from translate_ddp.data.rows import BY_POSITION, Rows
 from translate_ddp.data.selection import frequent, held_out, repeated, rows_with
@@ -70,10 +68,9 @@ from translate_ddp.data.sources import (
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import MAX_VALIDATION_PAIRS, CleanLevel, CorpusConfig, LanguagePair
+from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
 
 FORMAT = 9  # of the folder; raise it with every change of the pairs or of their order
-CLEANED = "cleaned-"  # before the signature, in the name of the folder
 REPEATED = "repeated in validation"
 SAMPLED = "{}: of {:,} validation pairs of {}, a fixed sample of {:,} is used."
 # Of a text of the source, and of the target.
@@ -118,14 +115,6 @@ def clean_corpus(
                 for line in report.lines():
                     print_line(line)
     return CleanedCorpus(path)
-
-
-def delete_cleaned(folder: Path) -> None:
-    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
-    for cleaned in folder.glob(f"{CLEANED}*"):
-        if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
-            abandon(cleaned)
-    remove_abandoned(folder)
 
 
 def count_pairs(config: CorpusConfig, folder: Path) -> int:
@@ -380,8 +369,10 @@ class Cleaning:
         pairs = int(is_kept.sum())
         directions = len(self._config.with_reverse(self._directions))
         asked = self._config.validation_pairs(pairs, directions)
-        wanted, records = min(asked, self._most_given), self._store.records
-        self.reports[0].notices += self._sampled("--validation", direction, asked)
+        wanted = min(asked, self._config.validation_limit(self._directions))
+        records = self._store.records
+        if asked > wanted:
+            self.reports[0].notices.append(SAMPLED.format("--validation", asked, direction, wanted))
         groups = held_out(records, is_kept, wanted)
         if not groups:
             raise UserError(
@@ -405,34 +396,23 @@ class Cleaning:
         return list(chosen), records[held_out_rows]
 
     def _separate(self, given: Rows, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
-        """The different pairs of a validation source, and the records of all its pairs.
-
-        Of many, the pairs with the smallest hashes.
-        """
+        """The different pairs of a validation source, or a sample, and the records of all."""
+        most = self._config.validation_limit(self._directions)
         pairs, found = dict[int, Pair](), list[np.ndarray]()  # by hash, in the order of the source
         for batch in self._cleaned(given, "none", "validation"):
             found.append(batch.records)
             pairs |= zip(batch.records["pair"].tolist(), to_pairs(batch.lines), strict=True)
-            if len(pairs) > self._most_given:
-                chosen = set(sorted(pairs)[: self._most_given])
+            if len(pairs) > most:  # those with the smallest hashes
+                chosen = set(sorted(pairs)[:most])
                 pairs = {number: pair for number, pair in pairs.items() if number in chosen}
         report, records = self.reports[-1], np.concatenate(found)
         different = len(np.unique(records["pair"]))
         report.drop(REPEATED, report.kept - different, [])
         report.kept = len(pairs)
-        report.notices += self._sampled(given.name, direction, different)
+        if different > len(pairs):
+            report.notices.append(SAMPLED.format(given.name, different, direction, len(pairs)))
         report.notices += check_direction(self._config, direction, given, pairs.values())
         return list(pairs.values()), records
-
-    @property
-    def _most_given(self) -> int:
-        """The most pairs of a direction in a validation set that the settings give."""
-        return max(1, MAX_VALIDATION_PAIRS // len(self._config.with_reverse(self._directions)))
-
-    def _sampled(self, name: str, direction: LanguagePair, pairs: int) -> list[str]:
-        """A notice if validation has only some of so many pairs."""
-        most = self._most_given
-        return [SAMPLED.format(name, pairs, direction, most)] if pairs > most else []
 
     def _drop_excluded(self) -> None:
         """Drop the pairs with a sentence of an excluded source on either side.

@@ -19,11 +19,11 @@ import numpy as np
 
 from translate_ddp.console import Progress, counted, print_line, size
 from translate_ddp.data.augmentation import count_variants, perturb_some
+from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.data.corpus import (
     CleanedCorpus,
     clean_corpus,
     corpus_signature,
-    delete_cleaned,
 )
 from translate_ddp.data.dataset import COUNTS_FILE, TOKENIZER_FILE, ParallelDataset, Ragged
 from translate_ddp.data.lexicon import Lexicon
