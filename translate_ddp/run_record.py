@@ -71,7 +71,6 @@ class LaunchFacts:
     best_metric: str = ""
     train_pairs: int = 0
     validation_pairs: int = 0
-    validated_pairs: int = 0  # in each validation, if it is a sample; 0: all
     vocab_size: int = 0
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     padding: float = 0.0  # share of the tokens of a step

@@ -34,8 +34,9 @@ WandbMode = Literal["auto", "online", "offline", "disabled"]
 
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
-MAX_VALIDATION_PAIRS = 2_000  # of a direction
-MAX_HELD_OUT_PAIRS = 20_000  # of all directions
+MAX_HELD_OUT_PAIRS = 3_000  # for validation, of all directions
+MAX_HELD_OUT_EACH = 500  # of each of several directions
+MAX_VALIDATION_PAIRS = 10_000  # of all directions, if the settings name or count them
 MAX_NAMED_LANGUAGES = 12  # of a side
 LANGUAGE_CODE = re.compile(rf"(?!.{{{MAX_CODE + 1}}})[A-Za-z]{{2,8}}([_@-][A-Za-z0-9]{{1,8}})*")
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
@@ -182,7 +183,7 @@ class CorpusConfig:
     perturb: bool = setting(False, Resume.BETWEEN_EPOCHS, data=True)
     """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
     bidirectional: bool = setting(False, data=True)
-    """Also train the reverse directions: each training pair swapped."""
+    """Also train the reverse directions, on the same pairs swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
     """Of each dataset the text before its training sources, '' for none; in YAML files only."""
 
@@ -219,15 +220,8 @@ class CorpusConfig:
         for codes in (self.lang_src, self.lang_tgt, self.directions):
             if repeated := {str(code) for code in codes if codes.count(code) > 1}:
                 raise ValueError(f"{' '.join(sorted(repeated))} is given twice: once is enough.")
-        requested = self.requested
-        if not requested:
+        if not self.requested:
             raise ValueError(f"Both languages are {self.lang_src[0]!r}: they must differ.")
-        if both := [str(pair) for pair in requested if pair.reverse in requested]:
-            if self.bidirectional:
-                raise ValueError(
-                    f"bidirectional adds the reverse of each direction, but {' and '.join(both)} "
-                    "are requested: omit it."
-                )
         if not self.mix_temperature >= 1:  # false for NaN
             raise ValueError(f"mix_temperature must be at least 1, but is {self.mix_temperature}.")
 
@@ -246,6 +240,11 @@ class CorpusConfig:
         given = self.directions or product(self.lang_src, self.lang_tgt)
         return [LanguagePair(src, tgt) for src, tgt in given if src != tgt]
 
+    def with_reverse(self, directions: Sequence[LanguagePair]) -> list[LanguagePair]:
+        """These and, with `bidirectional`, their reverse directions, each once."""
+        reverse = [pair.reverse for pair in directions] * self.bidirectional
+        return list(dict.fromkeys([*directions, *reverse]))
+
     @property
     def languages(self) -> list[str]:
         """All languages, each once: the source and the target language of a single direction."""
@@ -254,7 +253,7 @@ class CorpusConfig:
     @property
     def has_several(self) -> bool:
         """Whether the model may get more than one direction."""
-        return self.bidirectional or len(self.requested) > 1
+        return len(self.with_reverse(self.requested)) > 1
 
     @property
     def languages_name(self) -> str:
@@ -271,11 +270,19 @@ class CorpusConfig:
         """Whether `validation` is a number or a share of the training pairs."""
         return NUMBER_OR_SHARE.fullmatch(self.validation) is not None
 
-    def validation_pairs(self, pairs: int) -> int:
-        """The number of validation pairs to take from this many training pairs of a direction."""
+    def validation_limit(self, directions: Sequence[LanguagePair]) -> int:
+        """The most validation pairs of each of these directions that the settings may give."""
+        return max(1, MAX_VALIDATION_PAIRS // len(self.with_reverse(directions)))
+
+    def validation_pairs(self, pairs: int, directions: int) -> int:
+        """The number of validation pairs to take from this many training pairs of a direction.
+
+        The model has so many `directions`.
+        """
         if not self.is_split:
-            most = min(MAX_VALIDATION_PAIRS, MAX_HELD_OUT_PAIRS // len(self.requested))
-            return min(max(round(VALIDATION_SHARE * pairs), 1), most)
+            most = MAX_HELD_OUT_PAIRS // directions
+            most = min(most, MAX_HELD_OUT_EACH) if directions > 1 else most
+            return max(min(round(VALIDATION_SHARE * pairs), most), 1)
         number = float(self.validation.rstrip("%"))
         return max(round(number * pairs / 100), 1) if "%" in self.validation else int(number)
 

@@ -195,10 +195,6 @@ class Translator:
         other._first = self.to(pivot, source) if pivot else None
         return other
 
-    def reverse(self) -> "Translator":
-        """The same model in the reverse direction. Raises UserError if it was not trained in it."""
-        return self.to(self.lang_src, self.lang_tgt)
-
     def _find(self, target: str, source: str) -> LanguagePair:
         """The direction of these languages. Raises UserError as `to` does."""
         found = self._matching(target, source)

@@ -30,7 +30,7 @@ def test_text_of_dashes_and_other_signs_keeps_its_place():
     texts = ("Good morning!", "---", "-5", "--", "----", "--5", "--=x", "---=3", "Where is it?")
     config = translate("--beam_width", "3", *texts, "--")
     assert config.lines == (*texts, "--") and config.search.beam_width == 3
-    assert translate("---", "--reverse", "--beam_width=2", "--é", "a").lines == ("---", "--é", "a")
+    assert translate("---", "--beam_width=2", "--é", "a").lines == ("---", "--é", "a")
 
 
 def test_all_arguments_after_two_dashes_are_texts():
@@ -80,13 +80,9 @@ def test_markup_is_that_of_the_flag_or_of_a_markdown_file(flags: list[str], mark
     assert translate(*flags).compute(model, (0, ["a"])) == [markup]
 
 
-def test_text_after_a_switch_is_no_value_of_it():
-    assert translate("--reverse", "True", "--", "--local_rank").lines == ("True", "--local_rank")
-
-
 def test_switch_takes_no_value():
-    found = separate(["b", "--perturbed", "a", "--no_reverse", "c"], flag_kinds(ValidateConfig))
-    assert found == (["--perturbed", "--no_reverse"], ["b", "a", "c"])
+    found = separate(["b", "--perturbed", "a", "--no_perturbed", "c"], flag_kinds(ValidateConfig))
+    assert found == (["--perturbed", "--no_perturbed"], ["b", "a", "c"])
 
 
 @pytest.mark.parametrize(

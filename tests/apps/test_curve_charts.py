@@ -36,7 +36,7 @@ from translate_ddp.run_record import METRICS_FILE, read_run
 LENGTH = WIDTH - RIGHT - LEFT  # of the x axis
 NAN = math.nan
 X = np.arange(100_000.0)
-GROUPS = ("validation", "validation_average", "validation_all", "validation_all_best")
+GROUPS = ("validation", "validation_average")
 
 
 def charts_of(folder: Path, title: str) -> tuple[ET.Element, ET.Element]:

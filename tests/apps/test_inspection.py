@@ -23,7 +23,7 @@ from translate_ddp.apps.inspecting.inspection_report import (
     percent,
     report_lines,
 )
-from translate_ddp.data import cleaned_corpus, pair_store
+from translate_ddp.data import pair_store
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.preparation import prepare
@@ -197,8 +197,9 @@ def write_table(file: Path, language: str, pairs: Iterable[Pair]) -> None:
 def test_each_direction_is_reported_and_what_they_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (pair_store, cleaned_corpus):  # so that a batch has no pair of a direction
-        monkeypatch.setattr(module, "BATCH_PAIRS", 150)
+    monkeypatch.setattr(
+        pair_store, "BATCH_PAIRS", 150
+    )  # so that a batch has no pair of a direction
     german, english = sentences(300), [src for src, _ in sentences(100)]
     words = random.Random(0).choices(FRENCH, k=5 * 140)
     french = [" ".join(words[n : n + 5]) for n in range(0, len(words), 5)]

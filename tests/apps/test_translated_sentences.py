@@ -160,7 +160,7 @@ def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
     translator = Translator(*arguments)
     texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
     assert [len(translator.sentences(text)) for text in texts] == [2, 3]
-    assert [len(translator.reverse().sentences(text)) for text in texts] == [3, 2]
+    assert [len(translator.to("en").sentences(text)) for text in texts] == [3, 2]
     assert translator.identity != Translator(*arguments[:-1]).identity
     translator.split = "none"
-    assert translator.reverse().split == "none"
+    assert translator.to("en").split == "none"

@@ -43,9 +43,7 @@ def variants(
     """The pairs in each of the variants."""
     pairs = list(zip(sources, targets or sources, strict=True))
     encoder = Encoder(tokenizer.text, seq_len, count)
-    found = encoder(
-        TaggedPairs(pairs, [tags] * len(pairs), LanguagePair("en", "it"), (), first_row)
-    ).variants
+    found = encoder(TaggedPairs(pairs, tags, LanguagePair("en", "it"), (), first_row)).variants
     assert found is not None
     return [found.take(range(k, len(found), count)) for k in range(count)]
 
@@ -174,12 +172,11 @@ def test_noise_adds_one_group_of_characters():
 
 @pytest.mark.parametrize("tags", ["", ">>it<< <bt> "])
 def test_only_sources_are_perturbed_and_tags_stay(tokenizer: Tokenizer, tags: str):
-    sources = [f"{tags}The old Doctor number {n} reads." for n in range(200)]
+    sources = [f"The old Doctor number {n} reads." for n in range(200)]
     targets = [f"Il vecchio Dottore numero {n} legge." for n in range(200)]
     for number, found in enumerate(variants(tokenizer, sources, targets, tags=tags, first_row=7)):
-        plain = [source.removeprefix(tags) for source in sources]
-        changed = perturb_some(plain, "en", first_row=7, number=number)
-        expected = [tags + changed.get(n, text) for n, text in enumerate(plain)]
+        changed = perturb_some(sources, "en", first_row=7, number=number)
+        expected = [tags + changed.get(n, text) for n, text in enumerate(sources)]
         assert texts(tokenizer, found) == (expected, targets)
         assert 50 < len(changed) < 130
         assert [found.source[n].tolist() for n in changed] == tokenizer.encode(

@@ -76,20 +76,6 @@ def test_the_next_start_deletes_cleaned_text_that_an_interrupted_one_has_left(
     assert list(data.iterdir()) == [prepared]
 
 
-def test_too_many_validation_pairs_are_an_error(
-    config: CorpusConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(corpus, "VALIDATION_LIMIT", 20)
-    name = config.dataset[0]
-    with pytest.raises(UserError, match="at most 20 pairs, but --validation 50% of 60 pairs is 30"):
-        prepare(corpus_of(name, "50%"), tmp_path / "data")
-    many = write_parallel(tmp_path / "many", numbered_pairs(21))
-    with pytest.raises(UserError, match=r"at most 20 pairs, but \S+many.en has more"):
-        prepare(corpus_of(name, many), tmp_path / "data")
-    few = write_parallel(tmp_path / "few", numbered_pairs(20) * 2)
-    assert len(load_prepared(prepare(corpus_of(name, few), tmp_path / "data")).validation) == 20
-
-
 def test_batches_of_long_rows_are_small():
     row = ("file", 1, "x" * (BATCH_CHARACTERS // 4), None)
     assert [len(batch) for batch in batched_rows([row] * 12)] == [5, 5, 2]

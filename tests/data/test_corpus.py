@@ -224,8 +224,49 @@ def test_validation_of_no_pairs_raises(validation: str):
         corpus_of("x", validation)
 
 
-def test_split_has_at_most_two_thousand_validation_pairs(folder: Path):
-    assert len(split_of(folder, numbered_pairs(110_000)).validation) == 2_000
+@pytest.mark.parametrize(
+    ("pairs", "directions", "drawn"),
+    [
+        (3, 1, 1),
+        (100_000, 1, 2000),
+        (10**7, 1, 3000),
+        (10_000, 2, 200),
+        (10**7, 2, 500),
+        (10**7, 6, 500),
+        (10**7, 10, 300),
+        (10**7, 9999, 1),
+    ],
+)
+def test_drawn_validation_has_a_fixed_size(pairs: int, directions: int, drawn: int):
+    assert corpus_of("x").validation_pairs(pairs, directions) == drawn
+
+
+def test_given_validation_is_used_whole_up_to_a_limit_and_else_a_fixed_sample(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("translate_ddp.settings.MAX_VALIDATION_PAIRS", 20)
+    valid, source = numbered_pairs(30), write_parallel(folder / "train", numbered_pairs(100))
+    name = write_parallel(folder / "val", valid * 2)
+
+    def key(pair: Pair) -> bytes:
+        return blake2b(
+            f"{pair[0]}\t{pair[1]}\n".encode(), digest_size=8, salt=b"translate_ddp"
+        ).digest()
+
+    for bidirectional, limit in ((False, 20), (True, 10)):
+        config = replace(corpus_of(source, name), bidirectional=bidirectional)
+        corpus = read_corpus(config)
+        chosen = sorted(valid, key=key)[:limit]
+        assert corpus.validation[:limit] == [pair for pair in valid if pair in chosen]
+        assert not {src for src, _ in valid} & {src for src, _ in corpus.train}
+        assert (report := corpus.reports[-1]).kept == limit
+        text = f"{name}.en: of 30 validation pairs of en-de, a fixed sample of {limit} is used."
+        assert report.notices == [text]
+        number = read_corpus(replace(config, validation="40%"))
+        assert len(number.validation) == limit * (1 + bidirectional)
+        assert "--validation: of 40 validation pairs of en-de, a fixed" in str(number.reports)
+    few = read_corpus(corpus_of(source, write_parallel(folder / "few", valid[:20])))
+    assert few.validation == valid[:20] and few.reports[-1].notices == []
 
 
 def test_split_of_two_source_sentences_leaves_training_pairs(folder: Path):

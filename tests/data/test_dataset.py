@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.corpora import corpus_of, write_parallel
-from translate_ddp.data import cleaned_corpus, pair_store
+from translate_ddp.data import pair_store
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
@@ -106,8 +106,7 @@ def test_texts_of_any_length_are_dropped_without_their_tokens(
 def test_a_batch_of_stored_rows_may_have_no_training_pair(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (pair_store, cleaned_corpus):
-        monkeypatch.setattr(module, "BATCH_PAIRS", len(pairs))
+    monkeypatch.setattr(pair_store, "BATCH_PAIRS", len(pairs))
     # As of a file that was appended to itself.
     config = write_corpus(tmp_path, pairs * 2, [("a new one", "uno nuovo")])
     assert len(prepare_and_load(config, tmp_path / "data").train) == len(pairs)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.corpora import write, write_parallel
 from tests.helpers.faults import Run
-from translate_ddp.data.corpus import delete_cleaned
+from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.run_folder import RunFolder
 

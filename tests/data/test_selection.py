@@ -88,8 +88,10 @@ def test_stored_pairs_are_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     is_kept = np.arange(10) % 4 != 1
     is_kept[3:6] = False  # a whole batch
     batches = list(store.batches(is_kept))
-    assert [pair for batch in batches for pair in batch] == [
+    assert [pair for _, batch in batches for pair in batch] == [
         pair for pair, kept in zip(pairs, is_kept, strict=True) if kept
     ]
     assert len(batches) == 4
+    starts = [rows.start for rows, _ in store.batches(is_kept, [0, 4, 4, 10])]
+    assert starts == [0, 3, 4, 6, 9]
     assert store.pairs([7, 0, 9, 7]) == [pairs[7], pairs[0], pairs[9], pairs[7]]

@@ -73,16 +73,15 @@ def test_text_that_looks_like_a_tag_is_text(tmp_path: Path):
     assert data.tokenizer.decode([ids[1:]]) == [text]
 
 
-def test_reverse_directions_are_those_of_the_same_pairs(tmp_path: Path):
+def test_reverse_direction_with_pairs_of_its_own_has_only_these(tmp_path: Path):
     train = {"de": numbered("de", 4), "fr": numbered("fr", 3)}
-    corpus = config_of(tmp_path, train, bidirectional=True)
+    write_pairs(tmp_path, "train", train)
+    write_pairs(tmp_path, "train", {"en": numbered("en", 5)}, src="de")
+    name, two = str(tmp_path / "{src}-{tgt}.train.tsv"), (("en", "de"), ("de", "en"))
+    corpus = CorpusConfig((name,), "1", directions=(*two, ("en", "fr")), bidirectional=True)
     data = prepared(corpus, tmp_path)
-    pairs = [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")]
-    assert data.directions == pairs and data.validation_sizes == [1, 1, 1, 1]
-    assert data.blocks == [(0, 0, 4), (1, 0, 3), (2, 0, 4), (3, 0, 3)]
-    assert data.validation_sources[2:] == ["zurückgehalten", "épargné"]
-    targets = [data.train.target[row].tolist() for row in range(7, 14)]
-    assert data.tokenizer.decode(targets) == [source for source, _ in train["de"] + train["fr"]]
+    assert data.directions == [*two, ("en", "fr"), ("fr", "en")]
+    assert [size for *_, size in data.blocks] == [3, 4, 2, 2]
 
 
 def test_table_with_a_column_for_each_language_gives_every_direction(tmp_path: Path):
@@ -140,7 +139,6 @@ def test_data_that_a_direction_lacks_are_one_message(
     ("settings", "message"),
     [
         ({"lang_tgt": ("de", "fr", "de")}, "de is given twice"),
-        ({"lang_src": ("en", "de"), "lang_tgt": ("de", "en"), "bidirectional": True}, "omit it"),
         ({"directions": (("en", "en"),)}, "must differ"),
         ({"mix_temperature": 0.5}, "mix_temperature must be at least 1"),
         ({"mix_temperature": float("nan")}, "mix_temperature must be at least 1"),

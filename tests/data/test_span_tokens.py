@@ -12,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from tests.helpers.corpora import write_parallel
 from tests.helpers.texts import SCRIPTS
-from translate_ddp.data import cleaned_corpus, pair_store, preparation, span_pairs
+from translate_ddp.data import pair_store, preparation, span_pairs
 from translate_ddp.data.dataset import ParallelDataset, load_prepared
 from translate_ddp.data.preparation import Encoder, prepare
 from translate_ddp.data.span_pairs import SpanPairs
@@ -123,8 +123,7 @@ def encoded(
 ) -> Any:
     """The pairs as the preparation encodes them, with the tag of their dataset."""
     encoder = Encoder(tokenizer.text, seq_len, **settings, lexicons={EN_DE: {}})
-    tagged = [(f"<bt> {source}", target) for source, target in pairs]
-    return encoder(TaggedPairs(tagged, ["<bt> "] * len(pairs), EN_DE, (), 0))
+    return encoder(TaggedPairs(pairs, "<bt> ", EN_DE, (), 0))
 
 
 def decoded(tokenizer: Tokenizer, data: ParallelDataset) -> list[list[tuple[str, list[int]]]]:
@@ -307,8 +306,7 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
     name, dev = write_parallel(tmp_path / "t", pairs), write_parallel(tmp_path / "v", pairs[:9])
     corpus = CorpusConfig((name,), dev, ("en",), ("de",), clean="none", perturb=True)
     settings = corpus, TokenizerConfig(vocab_size=300), 60
-    for module in (cleaned_corpus, pair_store):
-        monkeypatch.setattr(module, "BATCH_PAIRS", 50)
+    monkeypatch.setattr(pair_store, "BATCH_PAIRS", 50)
     prints = set[str]()
     for count in (1, 2):
 

@@ -70,7 +70,7 @@ class Corpus:
 def read_corpus(config: CorpusConfig) -> Corpus:
     with TemporaryDirectory() as folder:
         corpus = clean_corpus(config, Path(folder), shown=False)
-        train = [pair for batch in corpus.batches(corpus.is_train) for pair in batch]
+        train = [pair for _, pairs, _ in corpus.batches(corpus.is_train) for pair in pairs]
         return Corpus(train, corpus.validation(), corpus.dropped, corpus.reports)
 
 

@@ -55,10 +55,9 @@ def echo(longest: int = 59, *directions: tuple[str, str]) -> Translator:
 def test_sources_have_the_tag_of_the_target_language():
     translator = echo()
     assert translator.translate(["sun. moon"]) == [">>it<< sun. >>it<< moon"]
-    back = translator.reverse()
+    back = translator.to("en")
     assert (back.lang_src, back.lang_tgt) == ("it", "en")
-    assert back.translate(["sole"]) == [">>en<< sole"]
-    assert back.reverse().translate(["sun"]) == [">>it<< sun"]
+    assert back.translate(["sole"]) == [">>en<< sole"] and back.identity != translator.identity
     assert echo(59, ("en", "it")).translate(["sun. moon"]) == ["sun. moon"]
 
 
@@ -79,15 +78,6 @@ def test_each_part_of_a_long_sentence_has_the_tag():
     assert f"is translated in {len(parts)} parts" in messages[0]
 
 
-def test_directions_have_identities_of_their_own():
-    assert echo().identity != echo().reverse().identity
-
-
-def test_model_of_one_direction_has_no_other():
-    with pytest.raises(UserError, match="does not translate from it to en, but en-it"):
-        echo(59, ("en", "it")).reverse()
-
-
 MANY = (("en", "it"), ("en", "deu"), ("it", "en"), ("deu", "en"))
 
 
@@ -99,10 +89,11 @@ def test_direction_is_chosen_by_call_or_by_method():
     chosen = model.to("en", "deu")
     assert (chosen.lang_src, chosen.lang_tgt) == ("deu", "en")
     assert chosen.translate(["sun"], to="it", source="en") == [">>it<< sun"]
-    assert chosen.reverse().translate(["sun"]) == [">>deu<< sun"]
 
 
 def test_error_lists_the_directions_of_a_model():
+    with pytest.raises(UserError, match="does not translate from it to en, but en-it"):
+        echo(59, ("en", "it")).to("en", "it")
     model = echo(59, *MANY)
     choices: list[tuple[dict[str, Any], str]] = [
         ({}, "translates en-it, en-deu, it-en, deu-en: choose one by --to and --from"),
@@ -129,30 +120,17 @@ def test_pivot_translates_in_two_steps():
     assert len({str(each.identity) for each in (model, model.to("it"), chosen)}) == 3
 
 
-def test_commands_use_the_other_direction(both: Path):
-    flags = ["--model_folder", str(both)]
-    code, output = translate_ddp(both, "translate", *flags, "--format", "jsonl", "sun moon")
-    assert code == 0
-    forward = json.loads(output.splitlines()[-1])
-    assert forward["source"] == "sun moon" == forward["translation"]["en"]
-    words = ("translate", *flags, "--reverse", "--format", "jsonl", "MOON SUN")
-    code, output = translate_ddp(both, *words)
-    assert code == 0
-    back = json.loads(output.splitlines()[-1])
-    assert back["translation"] == {"it": "MOON SUN", "en": back["translations"][0]["text"]}
-    words = ("translate", *flags, "--from", "it", "--format", "jsonl", "MOON SUN")
-    assert translate_ddp(both, *words) == (0, output)
-
-
 def test_written_translations_are_a_corpus(both: Path, tmp_path: Path):
     """As lines beside the input, and as jsonl: the pairs of a back-translation."""
     texts = ["MOON SUN", "FISH, TREE"]
     (tmp_path / "mono.it").write_text("".join(f"{text}\n" for text in texts))
-    words = ("--model_folder", str(both), "--reverse", "--input", str(tmp_path / "mono.it"))
+    words = ("--model_folder", str(both), "--to", "en", "--input", str(tmp_path / "mono.it"))
     for output in ("mono.en", "mono.jsonl"):
         form = "jsonl" if output.endswith("l") else "text"
         flags = ("--format", form, "--output", str(tmp_path / output))
         assert translate_ddp(both, "translate", *words, *flags)[0] == 0
+    lines = [json.loads(line) for line in (tmp_path / "mono.jsonl").read_text().splitlines()]
+    assert [line["translation"]["it"] for line in lines] == texts
     found = [
         list(read_pairs(str(tmp_path / name), ("en", "it"), SourceOptions()).read(ignore_progress))
         for name in ("mono", "mono.jsonl")
@@ -166,7 +144,7 @@ def test_other_direction_is_scored_on_the_swapped_validation_set(both: Path):
     lines = {
         side: Path(f"{both.parent}/valid.{side}").read_text().splitlines() for side in ("en", "it")
     }
-    for option, (src, tgt) in {"--to=it": ("en", "it"), "--reverse": ("it", "en")}.items():
+    for option, (src, tgt) in {"--to=it": ("en", "it"), "--to=en": ("it", "en")}.items():
         output = both.parent / f"scores{option}.jsonl"
         code, printed = translate_ddp(both, "score", *flags, option, "--output", str(output))
         assert code == 0, printed
@@ -209,15 +187,3 @@ def test_info_names_both_directions_and_their_tags(both: Path):
     output = translate_ddp(both, "info", str(both))[1]
     assert "en to it, it to en" in output and ">>it<< >>en<<" in output
     assert ", the mean of 2 directions" in output
-
-
-def test_model_of_one_direction_rejects_reverse(trained: Path, tmp_path: Path):
-    words = ("translate", "--model_folder", str(trained), "--reverse", "sun")
-    code, output = translate_ddp(tmp_path, *words)
-    assert code == 2 and "error: The model does not translate from it to en" in output
-
-
-def test_reverse_needs_a_model(tmp_path: Path):
-    words = ("--hypothesis", "a", "--source", "b", "--lang_src", "en", "--lang_tgt", "it")
-    code, output = translate_ddp(tmp_path, "validate", "--reverse", *words)
-    assert code == 2 and "--to, --from and --reverse are for" in output

@@ -19,7 +19,7 @@ def test_names_in_the_file_are_stable():
     # Other programs read these.
     file = make_state(7).to_dict()
     assert file.keys() == {"format", "version", *PARTS}
-    assert file["format"] == 4 and file["version"] == __version__
+    assert file["format"] == 5 and file["version"] == __version__
     assert file["model"].keys() == {"weights"} and "state" in file["optimizer"]
     assert file["position"]["global_step"] == 7
 
@@ -33,7 +33,7 @@ def test_other_formats_are_rejected_in_one_sentence(header: dict[str, Any], vers
         RunState.from_dict(header, "old.pt")
     assert str(raised.value) == (
         f"old.pt has checkpoint format {header['format']}, but translate_ddp {__version__} reads "
-        f"format 4: use the version that wrote it ({version}), or train again in another "
+        f"format 5: use the version that wrote it ({version}), or train again in another "
         "--model_folder."
     )
 

@@ -25,11 +25,17 @@ from translate_ddp.data.cleaning import (
     REASONS,
     shortened,
 )
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair, PairStore, to_pairs
-from translate_ddp.data.prepared_folder import read_summary
+from translate_ddp.data.pair_store import Pair, PairStore, to_pairs
+from translate_ddp.data.prepared_folder import (
+    SUMMARY_FILE,
+    abandon,
+    read_summary,
+    remove_abandoned,
+)
 from translate_ddp.errors import UserError
 from translate_ddp.settings import LanguagePair
 
+CLEANED = "cleaned-"  # before the signature, in the name of the folder
 LABELS_FILE, STRICT_FILE, VALIDATION_FILE = "labels.npy", "strict.npy", "validation.tsv"
 LINE_CHARACTERS = 100  # of a report
 # The labels of rows that are pairs of a part, also of pairs in validation or in excluded sources.
@@ -103,6 +109,14 @@ class Report:
                 shown += map(shortened, pairs([rows[place] for place in places]))
 
 
+def delete_cleaned(folder: Path) -> None:
+    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
+    for cleaned in folder.glob(f"{CLEANED}*"):
+        if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
+            abandon(cleaned)
+    remove_abandoned(folder)
+
+
 class CleanedCorpus:
     """A folder that `Cleaning` has completed."""
 
@@ -110,7 +124,7 @@ class CleanedCorpus:
         self.folder = folder
         self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
         summary = read_summary(folder)
-        # Of each part, then of validation and excluded sources.
+        # Of each part that was read, then of validation and excluded sources.
         self.reports = [Report.of(report) for report in summary["reports"]]
         self.parts = [Part(LanguagePair(*pair), number) for pair, number in summary["parts"]]
         self.validation_sizes: list[int] = summary["validation_sizes"]  # of each direction
@@ -125,6 +139,11 @@ class CleanedCorpus:
     def sizes(self) -> list[int]:
         """The training pairs of each part. Parts follow each other in the order of pairs."""
         return [int(self.is_train[slice(*bounds)].sum()) for bounds in pairwise(self.bounds)]
+
+    @property
+    def num_kept(self) -> int:
+        """The training pairs, without swapped ones of reverse directions."""
+        return sum(report.kept for report in self.reports if not report.use)
 
     @property
     def directions(self) -> list[LanguagePair]:
@@ -142,12 +161,17 @@ class CleanedCorpus:
 
     @property
     def strict_labels(self) -> np.ndarray:
-        """For which `--clean strict` drops each row, before validation: of a `labelled` corpus."""
-        return np.load(self.folder / STRICT_FILE, mmap_mode="r", allow_pickle=False)
+        """For which `--clean strict` drops each row, before validation: of a `labelled` corpus.
+
+        Swapped rows have none.
+        """
+        labels = np.load(self.folder / STRICT_FILE, allow_pickle=False)
+        return np.pad(labels, (0, len(self.labels) - len(labels)), constant_values=NO_LABEL)
 
     def strict_report(self) -> Report:
         """What `--clean strict` would drop of the usable pairs, of all parts together."""
         report, rows = Report("--clean strict"), np.flatnonzero(np.isin(self.labels, USABLE))
+        rows = rows[rows < sum(each.rows for each in self.reports if not each.use)]  # not swapped
         report.count(self.strict_labels[rows], rows, self._store.pairs)
         return report
 
@@ -156,21 +180,12 @@ class CleanedCorpus:
         _, file = self._origins[bisect_right(self._origins, row, key=itemgetter(0)) - 1]
         return file, int(self.records["row"][row])
 
-    def batches(self, is_chosen: np.ndarray) -> Iterator[list[Pair]]:
-        """The marked pairs in order, in batches, some of which may be empty."""
-        return self._store.batches(is_chosen)
-
-    def batches_of_parts(
-        self, is_chosen: np.ndarray
-    ) -> Iterator[tuple[list[Pair], np.ndarray, np.ndarray]]:
-        """The marked pairs in order, the numbers of their parts, and their rows, in batches.
-
-        Some batches may be empty.
-        """
-        starts = range(0, len(is_chosen), BATCH_PAIRS)
-        for start, pairs in zip(starts, self.batches(is_chosen), strict=True):
-            rows = start + np.flatnonzero(is_chosen[start : start + BATCH_PAIRS])
-            yield pairs, np.searchsorted(self.bounds[1:], rows, side="right"), rows
+    def batches(self, is_chosen: np.ndarray) -> Iterator[tuple[Part, list[Pair], np.ndarray]]:
+        """The marked pairs and their rows, in order, in batches of one part each."""
+        for rows, pairs in self._store.batches(is_chosen, self.bounds):
+            if pairs:
+                part = self.parts[bisect_right(self.bounds, rows.start) - 1]
+                yield part, pairs, rows.start + np.flatnonzero(is_chosen[rows])
 
     def validation(self) -> list[Pair]:
         """The validation pairs, direction by direction."""

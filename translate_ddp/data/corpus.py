@@ -18,6 +18,7 @@ import numpy as np
 
 from translate_ddp.console import Progress, print_line
 from translate_ddp.data.cleaned_corpus import (
+    CLEANED,
     LABELS_FILE,
     STRICT_FILE,
     VALIDATION_FILE,
@@ -44,16 +45,14 @@ from translate_ddp.data.pair_store import (
     Pair,
     PairStore,
     batched_rows,
+    swapped,
     to_lines,
     to_pairs,
 )
 from translate_ddp.data.prepared_folder import (
-    SUMMARY_FILE,
     Summary,
-    abandon,
     is_usable,
     publish,
-    remove_abandoned,
 )
 from translate_ddp.data.rows import Rows
 from translate_ddp.data.selection import (
@@ -76,14 +75,9 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
 
-FORMAT = 9  # of the folder; raise it with every change of the pairs or of their order
-CLEANED = "cleaned-"  # before the signature, in the name of the folder
+FORMAT = 10  # of the folder; raise it with every change of the pairs or of their order
 REPEATED = "repeated in validation"
-VALIDATION_LIMIT = 100_000  # it is in memory as text, and is translated many times
-TOO_MANY = (
-    "Validation may have at most {:,} pairs, but {}. All of them are translated"
-    " in each validation: pass --validation 2000, or a file of some thousand pairs."
-)
+SAMPLED = "{}: of {:,} validation pairs of {}, a fixed sample of {:,} is used."
 # Of a text of the source, and of the target.
 ONE_AND_MANY = ("has {:,} different translations", "is the translation of {:,} different texts")
 CORRECT_ROWS = "If it stands for a missing text, correct these rows, or pass --clean strict."
@@ -96,9 +90,10 @@ def clean_corpus(
 
     Validation is, for each direction, the source `config.validation`, else the validation split of
     the first dataset, else a part of the training pairs. No validation pair is in training; with
-    several directions, no sentence of one, on either side. With `shown`, progress is printed, and
-    what was dropped. With `labelled`, that is not printed, but the corpus has labels of the rows
-    for what `--clean strict` would drop; `folder` is then empty.
+    several directions, no sentence of one, on either side. With `config.bidirectional`, the pairs
+    of each direction are also, swapped, those of its reverse. With `shown`, progress is printed,
+    and what was dropped. With `labelled`, that is not printed, but the corpus has labels of the
+    rows for what `--clean strict` would drop; `folder` is then empty.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
     disk is full.
     """
@@ -122,23 +117,15 @@ def clean_corpus(
     return CleanedCorpus(path)
 
 
-def delete_cleaned(folder: Path) -> None:
-    """Delete all cleaned corpora below `folder`, also what interrupted starts have left."""
-    for cleaned in folder.glob(f"{CLEANED}*"):
-        if (cleaned / SUMMARY_FILE).exists():  # else it is not of this program
-            abandon(cleaned)
-    remove_abandoned(folder)
-
-
 def count_pairs(config: CorpusConfig, folder: Path) -> int:
-    """The number of usable training pairs, which is stored in `folder` for later starts.
+    """The number of usable training pairs, without swapped ones; stored for later starts.
 
     Raises UserError if the corpus cannot be read.
     """
     file = folder / f"pairs-{corpus_signature(config)}.txt"
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
-    pairs = sum(clean_corpus(config, folder, shown=True).sizes)
+    pairs = clean_corpus(config, folder, shown=True).num_kept
     with suppress(OSError):  # the preparation reports a full disk
         write_atomically(file, str(pairs))
     return pairs
@@ -204,14 +191,17 @@ class Cleaning:
             for direction in self._directions
         ]
         self._drop_pairs_of([records for _, records in held_out], is_own=bool(given))
-        validation = [pairs for pairs, _ in held_out]
-        if sum(map(len, validation)) > VALIDATION_LIMIT:
-            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, "the directions have more in all"))
+        validation = {of: each for of, (each, _) in zip(self._directions, held_out, strict=True)}
         language_identifier.cache_clear()
         for direction in self._directions:
             self._training_rows(direction)  # there are some
         for report, (start, end) in zip(self.reports, pairwise(self._bounds), strict=False):
             report.count(self._labels[start:end], range(start, end), self._store.pairs)
+        if config.bidirectional:
+            self._add_reverse_directions()
+            turned = {of.reverse: list(map(swapped, each)) for of, each in validation.items()}
+            validation = turned | validation
+        validation = [validation[direction] for direction in self._directions]
         np.save(self._folder / LABELS_FILE, self._labels)
         (self._folder / VALIDATION_FILE).write_bytes(to_lines(chain.from_iterable(validation)))
         return {
@@ -221,6 +211,18 @@ class Cleaning:
             "origins": self._origins,
             "validation_sizes": list(map(len, validation)),
         }
+
+    def _add_reverse_directions(self) -> None:
+        """Store the training pairs again, swapped, for reverse directions without own pairs."""
+        found, parts, bounds = self._directions, list(self._parts), list(self._bounds)
+        has_own = [part.direction.reverse in found for part in parts]
+        is_swapped = self._is_train & ~np.repeat(has_own, np.diff(bounds))
+        self._store.append_swapped(is_swapped)
+        for part, rows, is_own in zip(parts, pairwise(bounds), has_own, strict=True):
+            if not is_own:
+                self._parts.append(part._replace(direction=part.direction.reverse))
+                self._bounds.append(self._bounds[-1] + int(is_swapped[slice(*rows)].sum()))
+        self._labels = np.pad(self._labels, (0, int(is_swapped.sum())), constant_values=NO_LABEL)
 
     def _read_parts(self) -> dict[LanguagePair, Rows]:
         """Store all datasets in all directions; the validation splits of the first datasets.
@@ -375,24 +377,24 @@ class Cleaning:
     def _hold_out(self, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
         """Validation pairs, taken from training: those of the sources with the smallest hashes.
 
-        2% of the pairs, at least 1 and at most 2,000, unless the settings have a number or share.
         Returns them with their records. Raises UserError if there is only one source sentence, or
         if the number is that of all pairs.
         """
         is_kept = self._training_rows(direction)
         pairs = int(is_kept.sum())
-        wanted = self._config.validation_pairs(pairs)
-        if wanted > VALIDATION_LIMIT:
-            asked = f"--validation {self._config.validation} of {pairs:,} pairs"
-            raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{asked} is {wanted:,}"))
+        directions = len(self._config.with_reverse(self._directions))
+        asked = self._config.validation_pairs(pairs, directions)
+        wanted = min(asked, self._config.validation_limit(self._directions))
         records = self._store.records
+        if asked > wanted:
+            self.reports[0].notices.append(SAMPLED.format("--validation", asked, direction, wanted))
         groups = held_out(records, is_kept, wanted)
         if not groups:
             raise UserError(
                 f"{self._config.name} has only one source sentence of {direction}, which cannot be "
                 "split into training and validation: pass --validation."
             )
-        if self._config.validation and wanted >= pairs:
+        if self._config.validation and asked >= pairs:
             raise UserError(
                 f"--validation {self._config.validation} would leave nothing to train on: there are"
                 f" {pairs:,} pairs of {direction}."
@@ -409,20 +411,24 @@ class Cleaning:
         return list(chosen), records[held_out_rows]
 
     def _separate(self, given: Rows, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
-        """The different pairs of a validation source, and the records of all its pairs."""
-        pairs: dict[Pair, None] = {}  # an ordered set
-        records: list[np.ndarray] = []
+        """The different pairs of a validation source, or a sample, and the records of all."""
+        most = self._config.validation_limit(self._directions)
+        pairs, found = dict[int, Pair](), list[np.ndarray]()  # by hash, in the order of the source
         for batch, numbers in self._usable(given, "validation"):
-            pairs |= dict.fromkeys(batch)
-            records.append(numbers)
-            if len(pairs) > VALIDATION_LIMIT:
-                raise UserError(TOO_MANY.format(VALIDATION_LIMIT, f"{given.name} has more"))
-        report = self.reports[-1]
-        if report.kept > len(pairs):
-            report.dropped[REPEATED] = report.kept - len(pairs)
+            found.append(numbers)
+            pairs |= zip(numbers["pair"].tolist(), batch, strict=True)
+            if len(pairs) > most:  # those with the smallest hashes
+                chosen = set(sorted(pairs)[:most])
+                pairs = {number: pair for number, pair in pairs.items() if number in chosen}
+        report, records = self.reports[-1], np.concatenate(found)
+        different = len(np.unique(records["pair"]))
+        if report.kept > different:
+            report.dropped[REPEATED] = report.kept - different
         report.kept = len(pairs)
-        report.notices += check_direction(self._config.options, direction, given, pairs)
-        return list(pairs), np.concatenate(records)
+        if different > len(pairs):
+            report.notices.append(SAMPLED.format(given.name, different, direction, len(pairs)))
+        report.notices += check_direction(self._config.options, direction, given, pairs.values())
+        return list(pairs.values()), records
 
     def _drop_excluded(self) -> None:
         """Drop the pairs with a sentence of an excluded source on either side.

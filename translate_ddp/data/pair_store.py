@@ -7,7 +7,7 @@ one has a record of numbers for each pair.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress, islice, pairwise, starmap
 from os import SEEK_CUR
 from pathlib import Path
 
@@ -40,6 +40,11 @@ def to_lines(pairs: Iterable[Pair]) -> bytes:
     return "".join(f"{src}\t{tgt}\n" for src, tgt in pairs).encode()
 
 
+def swapped(pair: Pair) -> Pair:
+    """The pair of the reverse direction."""
+    return pair[1], pair[0]
+
+
 def to_pairs(lines: bytes) -> list[Pair]:
     found = (line.partition("\t") for line in lines.decode().split("\n")[:-1])
     return [(src, tgt) for src, _, tgt in found]
@@ -59,6 +64,19 @@ class PairStore:
                 lines.write(text)
                 records.write(numbers.tobytes())
 
+    def append_swapped(self, is_chosen: np.ndarray) -> None:
+        """Add the marked pairs again, swapped; their records keep the hash of the pair."""
+        records = self.records
+
+        def turned(rows: slice) -> np.ndarray:
+            found = records[rows][is_chosen[rows]]
+            both = found.copy()
+            both["source"], both["target"] = found["target"], found["source"]
+            return both
+
+        batches = self.batches(is_chosen)
+        self.append((to_lines(map(swapped, pairs)), turned(rows)) for rows, pairs in batches)
+
     def __len__(self) -> int:
         return self._records.stat().st_size // RECORD.itemsize
 
@@ -69,19 +87,25 @@ class PairStore:
             return np.empty(0, dtype=RECORD)
         return np.memmap(self._records, dtype=RECORD, mode="r")
 
-    def batches(self, is_kept: np.ndarray) -> Iterator[list[Pair]]:
-        """The pairs whose mark is set, in order, in a list for each `BATCH_PAIRS` rows."""
+    def batches(
+        self, is_kept: np.ndarray, bounds: Sequence[int] = ()
+    ) -> Iterator[tuple[slice, list[Pair]]]:
+        """At most `BATCH_PAIRS` rows without a bound between them, and their marked pairs.
+
+        All rows in order, also where no pair is marked.
+        """
         sizes = self.records["bytes"]
+        starts = sorted({*range(0, len(self), BATCH_PAIRS), *bounds, len(self)})
         with self._lines.open("rb") as file:
-            for start in range(0, len(self), BATCH_PAIRS):
+            for rows in starmap(slice, pairwise(starts)):
                 heartbeat()
-                marks = is_kept[start : start + BATCH_PAIRS]
+                marks = is_kept[rows]
                 if marks.any():
-                    lines = islice(file, BATCH_PAIRS)
-                    yield to_pairs(b"".join(compress(lines, marks.tolist())))
+                    lines = islice(file, len(marks))
+                    yield rows, to_pairs(b"".join(compress(lines, marks.tolist())))
                 else:  # not read: one of many directions has few of the pairs
-                    file.seek(int(sizes[start : start + BATCH_PAIRS].sum(dtype=np.int64)), SEEK_CUR)
-                    yield []
+                    file.seek(int(sizes[rows].sum(dtype=np.int64)), SEEK_CUR)
+                    yield rows, []
 
     def sample(self, rows: np.ndarray) -> list[Pair]:
         """At most 500 of the pairs of these rows: the longest of evenly spaced ones."""

@@ -19,11 +19,11 @@ import numpy as np
 
 from translate_ddp.console import Progress, counted, print_line, size
 from translate_ddp.data.augmentation import count_variants, perturb_some
+from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.data.corpus import (
     CleanedCorpus,
     clean_corpus,
     corpus_signature,
-    delete_cleaned,
 )
 from translate_ddp.data.dataset import COUNTS_FILE, TOKENIZER_FILE, ParallelDataset, Ragged
 from translate_ddp.data.lexicon import Lexicon
@@ -45,7 +45,7 @@ from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig
 
-FORMAT = 14  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 15  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
 IN_SPLIT = {"train": "", "validation": " in validation"}
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
@@ -131,8 +131,8 @@ def _write(
     learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
     tokenizer = Tokenizer(text) if text else learn()
     (folder / TOKENIZER_FILE).write_text(tokenizer.text, encoding="utf-8")
-    tagged.tags = [extra.tag(tokenizer, target) for _, target in tagged.directions]
-    validation, num_pairs = corpus.validation(), sum(tagged.sizes)
+    tagged.tags = {pair: extra.tag(tokenizer, pair.tgt) for pair in tagged.directions}
+    validation, num_pairs = corpus.validation(), sum(corpus.sizes)
     checked = validation[:CHECKED_PAIRS] if text and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
@@ -140,10 +140,9 @@ def _write(
     lexicons = tagged.learn_lexicons() if extra.num_spans else None
     encoder = Encoder(tokenizer.text, seq_len, num_variants, lexicons)
     plain = replace(encoder, num_variants=0, lexicons=None)
-    num_validation = sum(tagged.validation_sizes)
     splits = {
-        "train": (encoder, tagged.training(), num_pairs),
-        "validation": (plain, tagged.validation(), num_validation),
+        "train": (encoder, tagged.pairs(corpus.is_train), num_pairs),
+        "validation": (plain, tagged.validation(), len(validation)),
     }
     dropped, fits = Counter(corpus.dropped), dict[str, np.ndarray]()
     for split, (encoder, batches, count) in splits.items():
@@ -154,14 +153,13 @@ def _write(
             )
         if over := count - int(fits[split].sum()):
             dropped[f"over {seq_len} tokens{IN_SPLIT[split]}"] += over
-    pairs = chain.from_iterable(batch.pairs for batch in tagged.validation())
-    kept = compress(pairs, fits["validation"].tolist())
+    kept = compress(validation, fits["validation"].tolist())
     for side, texts in zip(SIDES, zip(*kept, strict=True), strict=True):
         lines = "".join(f"{text}\n" for text in texts)
         (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
     sizes, validation_sizes = (
         [int(part.sum()) for part in np.split(fits[split], np.cumsum(counts)[:-1])]
-        for split, counts in (("train", tagged.sizes), ("validation", tagged.validation_sizes))
+        for split, counts in (("train", corpus.sizes), ("validation", corpus.validation_sizes))
     )
     for number, direction in enumerate(tagged.directions):
         in_training = sum(compress(sizes, (of == number for of, _ in tagged.blocks)))
@@ -171,7 +169,6 @@ def _write(
     if extra.num_tags:
         counts_LV = tagged.count_tokens(folder / "train", sizes, len(tokenizer))
         np.save(folder / COUNTS_FILE, counts_LV)
-    stored = sum(validation_sizes[: len(corpus.directions)])  # without reverse directions
     summary: Summary = {
         "learnt": tagged.learn_abbreviations(chosen),
         "dropped": dict(dropped),
@@ -181,7 +178,7 @@ def _write(
         "sizes": sizes,
         "validation_sizes": validation_sizes,
         "fingerprint": _fingerprint(folder / "train", tokenizer.text),
-        "validation_fingerprint": _fingerprint(folder / "validation", rows=stored),
+        "validation_fingerprint": _fingerprint(folder / "validation"),
     }
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
@@ -192,13 +189,12 @@ def _write(
     return summary
 
 
-def _fingerprint(stem: Path, text: str = "", rows: int | None = None) -> str:
-    """sha256 of the text and of both sides of the first `rows` pairs, or of all."""
+def _fingerprint(stem: Path, text: str = "") -> str:
+    """sha256 of the text and of both sides of all pairs."""
     digest = hashlib.sha256(text.encode())
     pairs = ParallelDataset.open(stem)
     for side in (pairs.source, pairs.target):
-        offsets = side.offsets[: None if rows is None else rows + 1]
-        for array in (offsets, side.tokens[: offsets[-1]]):
+        for array in (side.offsets, side.tokens):
             for part in parts(len(array)):
                 digest.update(np.ascontiguousarray(array[part]).data)
     return digest.hexdigest()
@@ -230,16 +226,11 @@ class Encoder:
         # Tokens of a text of 5 MB would take 1 GB.
         limit = self.seq_len * MAX_TOKEN_CHARACTERS
         is_short = [max(map(len, pair)) <= limit for pair in batch.pairs]
-        prefixes = [prefix * fit for prefix, fit in zip(batch.prefixes, is_short, strict=True)]
-        pairs = [
-            (source.removeprefix(prefix), target) if fit else ("", "")
-            for (source, target), prefix, fit in zip(batch.pairs, prefixes, is_short, strict=True)
-        ]
-        batch = replace(batch, pairs=pairs)
+        pairs = zip(batch.pairs, is_short, strict=True)
+        batch = replace(batch, pairs=[pair if fit else ("", "") for pair, fit in pairs])
         forms = self._forms(batch)
-        plain = [
-            [*self._encode(side, dict(enumerate(forms[0])), prefixes).values()] for side in range(2)
-        ]
+        rows = dict(enumerate(forms[0]))
+        plain = [[*self._encode(side, rows, batch.prefix).values()] for side in range(2)]
         encoded = self._with_tag(plain, batch.tag)
         longest = np.maximum(encoded.source.lengths, encoded.target.lengths)  # without end marker
         fits = (longest < self.seq_len) & np.array(is_short, dtype=bool)
@@ -264,10 +255,10 @@ class Encoder:
         return [spans.form(number) for number in range(1 + self.num_variants)]
 
     def _encode(
-        self, side: int, pairs: Mapping[int, MarkedPair], prefixes: Sequence[str]
+        self, side: int, pairs: Mapping[int, MarkedPair], prefix: str
     ) -> dict[int, list[int]]:
         """The token ids of one side of these pairs, by row."""
-        texts = [prefixes[row] * (side == 0) + pair.texts[side] for row, pair in pairs.items()]
+        texts = [prefix * (side == 0) + pair.texts[side] for pair in pairs.values()]
         numbers = [pair.numbers[side] for pair in pairs.values()]
         return dict(zip(pairs, self._tokenizer.encode_marked(texts, numbers), strict=True))
 
@@ -291,7 +282,7 @@ class Encoder:
             row: marked[row]._replace(texts=(text, "")) for row, text in found.items()
         }
         for side, changed in enumerate((sources, targets)):
-            for row, ids in self._encode(side, changed, batch.prefixes).items():
+            for row, ids in self._encode(side, changed, batch.prefix).items():
                 sides[side][row] = ids
         limit = self.seq_len - len(batch.tag)
         fits = [[0 < len(ids) < limit for ids in side] for side in sides]

@@ -1,20 +1,20 @@
-"""The pairs of a cleaned corpus in all directions, with what stands before their sources."""
+"""The pairs of a cleaned corpus, with what stands before their sources."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
 
 from translate_ddp.data.augmentation import perturb_some
-from translate_ddp.data.cleaned_corpus import CleanedCorpus, Part
+from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import count_tokens
 from translate_ddp.data.lexicon import Lexicon, learn_lexicon
 from translate_ddp.data.mix import temperature_factors, uniform
-from translate_ddp.data.pair_store import BATCH_PAIRS, Pair
+from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES
@@ -30,80 +30,45 @@ class TaggedPairs:
     """A batch of pairs that follow each other in the corpus, in one direction."""
 
     pairs: list[Pair]
-    prefixes: list[str]  # the datasets' tags before the sources, part of them; '' for none
+    prefix: str  # the text of the dataset's tag before the sources; '' for none
     direction: LanguagePair
-    tag: tuple[int, ...]  # token ids before the sources, which are not part of them
+    tag: tuple[int, ...]  # token ids before the sources and their prefix
     first_row: int  # in the corpus
 
 
 class TaggedCorpus:
-    """The pairs of a cleaned corpus in all directions, with tags before their sources.
+    """The pairs of a cleaned corpus, with tags before their sources.
 
-    Training has all parts of the corpus, then, if it is bidirectional, all of them swapped. Texts
-    mark a synthetic dataset (Caswell et al. 2019), token ids the language to translate to (Johnson
-    et al. 2017).
+    Texts mark a synthetic dataset (Caswell et al. 2019), token ids the language to translate to
+    (Johnson et al. 2017).
     """
 
     def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
         self._corpus, self._temperature = corpus, config.mix_temperature
         self._prefixes = [prefix_of(tag) for tag in config.tags] or [""] * len(config.dataset)
-        self._orders = 1 + config.bidirectional
-        forward = corpus.directions
-        self.directions = forward + [each.reverse for each in forward] * config.bidirectional
-        self.tags: list[tuple[int, ...]] = [()] * len(self.directions)  # token ids
+        self.directions = corpus.directions
+        self.tags: dict[LanguagePair, tuple[int, ...]] = {}  # token ids
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """The numbers of direction and dataset of each block of training pairs, in order."""
-        forward = self._corpus.directions
-        numbers = [(forward.index(part.direction), part.dataset) for part in self._corpus.parts]
-        orders = range(self._orders)
-        return [(at + order * len(forward), number) for order in orders for at, number in numbers]
+        parts, directions = self._corpus.parts, self.directions
+        return [(directions.index(part.direction), part.dataset) for part in parts]
 
-    @property
-    def sizes(self) -> list[int]:
-        """The training pairs of each block."""
-        return self._corpus.sizes * self._orders
-
-    @property
-    def validation_sizes(self) -> list[int]:
-        """The validation pairs of each direction."""
-        return self._corpus.validation_sizes * self._orders
-
-    def training(self) -> Iterator[TaggedPairs]:
-        """The training pairs in batches, some of which may be empty."""
+    def pairs(self, is_chosen: np.ndarray) -> Iterator[TaggedPairs]:
+        """The marked pairs in batches."""
         first_row = 0
-        for order in range(self._orders):
-            for batch in self.pairs(self._corpus.is_train, order, first_row):
-                yield batch
-                first_row += len(batch.pairs)
-
-    def pairs(
-        self, is_chosen: np.ndarray, order: int = 0, first_row: int = 0
-    ) -> Iterator[TaggedPairs]:
-        """The marked pairs, swapped if `order` is 1, in batches, some of which may be empty."""
-        blocks, half = self.blocks, len(self._corpus.parts)
-        for pairs, numbers, _ in self._corpus.batches_of_parts(is_chosen):
-            found = (blocks[number + order * half] for number in numbers.tolist())
-            rows = zip(found, pairs, strict=True)
-            for direction, run in groupby(rows, key=lambda row: row[0][0]):
-                chosen = [(self._prefixes[dataset], pair) for (_, dataset), pair in run]
-                tagged = [(prefix + pair[order], pair[1 - order]) for prefix, pair in chosen]
-                prefixes = [prefix for prefix, _ in chosen]
-                languages, tag = self.directions[direction], self.tags[direction]
-                yield TaggedPairs(tagged, prefixes, languages, tag, first_row)
-                first_row += len(tagged)
+        for (direction, dataset), pairs, _ in self._corpus.batches(is_chosen):
+            prefix, tag = self._prefixes[dataset], self.tags.get(direction, ())
+            yield TaggedPairs(pairs, prefix, direction, tag, first_row)
+            first_row += len(pairs)
 
     def validation(self) -> Iterator[TaggedPairs]:
-        """The validation pairs of each direction. No dataset's tag is before them."""
-        ends = [0, *np.cumsum(self._corpus.validation_sizes).tolist()]
-        pairs, forward = self._corpus.validation(), len(ends) - 1
-        for number, direction in enumerate(self.directions):
-            order, place = divmod(number, forward)
-            for start in range(ends[place], ends[place + 1], BATCH_PAIRS):
-                batch = pairs[start : min(start + BATCH_PAIRS, ends[place + 1])]
-                turned = [(pair[order], pair[1 - order]) for pair in batch]
-                yield TaggedPairs(turned, [""] * len(turned), direction, self.tags[number], 0)
+        """The validation pairs, a batch for each direction. No dataset's tag is before them."""
+        pairs = iter(self._corpus.validation())
+        for direction, count in zip(self.directions, self._corpus.validation_sizes, strict=True):
+            own = list(islice(pairs, count))
+            yield TaggedPairs(own, "", direction, self.tags.get(direction, ()), 0)
 
     def sample(self) -> np.ndarray:
         """Marks of the pairs on which a tokenizer is trained: more would take longer to read.
@@ -126,30 +91,17 @@ class TaggedCorpus:
         perturbed as in training: otherwise upper case is spelled letter by letter, and the demo's
         sources have 41 tokens in upper case instead of 13.
         """
-        parts, hashed = self._corpus.parts, self._corpus.records["pair"]
-        factors = self._language_factors(is_chosen)
-        for pairs, numbers, rows in self._corpus.batches_of_parts(is_chosen):
-            for side in range(2):
-                found = [parts[number] for number in numbers.tolist()]
-                texts = [pair[side] for pair in pairs]
-                if side < self._orders:  # the sources of a direction
-                    texts = self._as_sources(texts, found, side, perturb)
-                copies = np.array([factors[part.direction[side]] for part in found])
-                draws = uniform(SALT, side, hashed[rows])
-                for text, count in zip(texts, (copies + draws).astype(int).tolist(), strict=True):
+        factors, hashed = self._language_factors(is_chosen), self._corpus.records["pair"]
+        for (direction, dataset), pairs, rows in self._corpus.batches(is_chosen):
+            sources, targets = ([pair[side] for pair in pairs] for side in range(2))
+            if perturb:
+                changed = perturb_some(sources, direction.src)
+                sources = [changed.get(row, text) for row, text in enumerate(sources)]
+            sources = [self._prefixes[dataset] + text for text in sources]
+            for side, texts in enumerate((sources, targets)):
+                copies = factors[direction[side]] + uniform(SALT, side, hashed[rows])
+                for text, count in zip(texts, copies.astype(int).tolist(), strict=True):
                     yield from repeat(text, count)
-
-    def _as_sources(
-        self, texts: list[str], parts: list[Part], side: int, perturb: bool
-    ) -> list[str]:
-        """Texts of these parts with the tags of their datasets, if need be perturbed."""
-        changed: dict[int, str] = {}
-        for language in {part.direction[side] for part in parts if perturb}:
-            places = [at for at, part in enumerate(parts) if part.direction[side] == language]
-            found = perturb_some([texts[at] for at in places], language)
-            changed |= {places[at]: text for at, text in found.items()}
-        rows = enumerate(zip(texts, parts, strict=True))
-        return [self._prefixes[part.dataset] + changed.get(at, text) for at, (text, part) in rows]
 
     def _language_factors(self, is_chosen: np.ndarray) -> dict[str, float]:
         """How often a tokenizer sees the lines of each language, in the mean."""
@@ -178,25 +130,25 @@ class TaggedCorpus:
 
     def learn_lexicons(self) -> dict[LanguagePair, Lexicon]:
         """The lexicon of each direction, of a fixed sample of its pairs."""
-        corpus, found = self._corpus, dict[LanguagePair, dict[str, str]]()
+        corpus, found = self._corpus, dict[LanguagePair, Lexicon]()
         for each in corpus.directions:
             rows = corpus.is_train & corpus.rows_in(each)
             chosen = smallest(corpus.records["pair"], rows, LEXICON_PAIRS)
-            found[each] = learn_lexicon(chain.from_iterable(corpus.batches(chosen)))
-        reverse = {each.reverse: {b: a for a, b in found[each].items()} for each in found}
-        return {**reverse, **found}
+            batches = (pairs for _, pairs, _ in corpus.batches(chosen))
+            found[each] = learn_lexicon(chain.from_iterable(batches))
+        return found
 
     def learn_abbreviations(self, is_chosen: np.ndarray) -> dict[str, list[str]]:
-        """Those in the marked pairs, by language of a source."""
+        """The abbreviations in the marked sources, by language."""
+
         corpus, found = self._corpus, dict[str, list[str]]()
         for language in dict.fromkeys(base_language(each.src) for each in self.directions):
             texts = (
-                pair[side]
-                for each in corpus.directions
-                for side, code in enumerate(each)
-                if base_language(code) == language
-                for pairs in corpus.batches(is_chosen & corpus.rows_in(each))
-                for pair in pairs
+                source
+                for each in self.directions
+                if base_language(each.src) == language
+                for _, pairs, _ in corpus.batches(is_chosen & corpus.rows_in(each))
+                for source, _ in pairs
             )
             found[language] = learn_abbreviations(texts)
         return found

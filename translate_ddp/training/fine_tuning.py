@@ -60,8 +60,8 @@ def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:
         known = source.extra
     if not (corpus.has_several or known.num_tags):
         return known
-    sources, targets = zip(*corpus.requested, strict=True)
-    return ExtraTokens.of([*targets, *sources * corpus.bidirectional], known)
+    directions = corpus.with_reverse(corpus.requested)
+    return ExtraTokens.of([target for _, target in directions], known)
 
 
 def describe_weights(data: PreparedData, state: RunState) -> list[str]:

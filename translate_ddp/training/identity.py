@@ -52,8 +52,8 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
 
 
 def describe_directions(corpus: CorpusConfig) -> str:
-    """The directions to look for in the sources, without reverse ones."""
-    return " ".join(map(str, corpus.requested))
+    """The directions that are requested, reverse ones included."""
+    return " ".join(map(str, corpus.with_reverse(corpus.requested)))
 
 
 def settings_to_resume(state: RunState, config: Config) -> Config:

@@ -31,11 +31,6 @@ from translate_ddp.training.state import LogOffset
 SHOWN_SAMPLES = 3  # of each validation, on the console and in trackers
 SAMPLE_CHARACTERS = 200  # shown of a sentence
 WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
-SCORES = {
-    "validation": "validation",
-    "validation_all": "all validation pairs:",
-    "validation_all_best": "best epoch, all validation pairs:",
-}
 OF_DIRECTIONS = {"chrf": "chrF {:5.2f}", "BLEU": "BLEU {:5.2f}", OFF_TARGET: "off-target {:.1%}"}
 
 
@@ -151,22 +146,23 @@ class ConsoleSink(Sink):
         self._trained = 0  # the step of their record
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        groups: dict[str, dict[str, float]] = {}
-        for name, value in scalars.items():
-            group, _, rest = name.partition("/")
-            groups.setdefault(group, {})[rest] = value
-        if "train" in groups:
-            self._training |= groups["train"]
+        training, scores = (
+            {n.removeprefix(group): value for n, value in scalars.items() if n.startswith(group)}
+            for group in ("train/", "validation/")
+        )
+        if training:
+            self._training |= training
             self._trained = step
+        if not scores:
+            return
         epoch = scalars.get("epoch")
         where = f"step {step:,}" if epoch is None else f"epoch {math.ceil(epoch)}, step {step:,}"
-        for group in filter(groups.__contains__, SCORES):
-            shown = {n: self._training[n] for n in WITH_VALIDATION if n in self._training}
+        *lines, last = score_lines(f"{where}: validation", scores)
+        if shown := {n: self._training[n] for n in WITH_VALIDATION if n in self._training}:
             at = f"at step {self._trained:,} " * (self._trained != step)
-            training = f"; {at}training {with_units(shown)}" if shown else ""
-            scores = score_lines(f"{where}: {SCORES[group]}", groups[group])
-            for line in [*scores[:-1], scores[-1] + training * (group == "validation")]:
-                print_line(line)
+            last += f"; {at}training {with_units(shown)}"
+        for line in [*lines, last]:
+            print_line(line)
 
     def validated(self, step: int, samples: Sequence[Sample]) -> None:
         for line in sample_lines(shown_samples(samples)):
@@ -280,7 +276,9 @@ class JsonlSink(Sink):
         elif offset.is_in(content):
             content = content[: offset.size]
         else:
-            problem = "does not match the checkpoint (it is shorter, changed, or of another machine)"
+            problem = (
+                "does not match the checkpoint (it is shorter, changed, or of another machine)"
+            )
             problem = problem if content else "is not there"
             self._message(f"{self.path} {problem}: nothing is removed, new records are appended.")
         return content[: content.rfind(b"\n") + 1]

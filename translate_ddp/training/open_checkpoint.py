@@ -126,17 +126,6 @@ def average_run(
     return None if found is None else Average(weights, *found)
 
 
-def epoch_of_run(store: CheckpointStore, epoch: int, world: World) -> Average:
-    """The weights of an epoch, on every rank. Raises UserError if rank 0 has no intact file."""
-    weights: dict[str, Tensor] = {}
-
-    def work() -> None:
-        weights.update(weights_in(store.find(str(epoch), World()).checkpoint))
-
-    world.on_main("reading the best epoch", work)
-    return Average(weights, [epoch], [])
-
-
 @contextmanager
 def loaded(model: Transformer, average: Average, world: World) -> Iterator[None]:
     """Within it, the model has these weights. No more memory of its device is used."""

@@ -339,7 +339,6 @@ def identify(
         abbreviations=learnt,
         length_ratios=data.length_ratios,
         identifier={} if counts_LV is None else Identifier.of(data.languages, counts_LV).to_dict(),
-        sample_tokens=0.0 if state is None else state.run.sample_tokens,
         history=history or [],
         archives=archives,
     )

@@ -90,7 +90,6 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         best_metric=trainer.metric.name,
         train_pairs=len(data.train),
         validation_pairs=len(data.validation),
-        validated_pairs=len(trainer.validator.data.pairs) * trainer.validator.samples,
         vocab_size=len(data.tokenizer),
         dropped=data.dropped,
         padding=padding_of(trainer.loader),
@@ -226,9 +225,6 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
     }
     lines = [f"{name:>12}  {value}" for name, value in rows.items()]
     lines += [f"{'':>12}  {line}" for line in launch.ranks]
-    if sample := launch.validated_pairs:
-        of = f"{sample:,} of {launch.validation_pairs:,} pairs in each validation"
-        lines += [f"{'validation':>12}  {of}; all of them at the end"]
     lines += [f"{'saves to':>12}  {folder}/: {disk}"]
     lines += [f"{'logs to':>12}  {trainer.logbook.status}"]
     if config["logbook"]["report"]:

@@ -13,7 +13,7 @@ from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
 
-FORMAT = 4  # of checkpoints; raised with every change after which a saved one cannot be read
+FORMAT = 5  # of checkpoints; raised with every change after which a saved one cannot be read
 
 
 @dataclass
@@ -107,7 +107,6 @@ class RunInfo:
     abbreviations: dict[str, list[str]]
     length_ratios: dict[str, float]
     identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
-    sample_tokens: float = 0.0  # of validation during training; 0: not known yet
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
 

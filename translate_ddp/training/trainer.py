@@ -30,7 +30,7 @@ from translate_ddp.training.meters import (
 from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, StepResult
-from translate_ddp.training.validation import ValidationSet, Validator, sample_tokens
+from translate_ddp.training.validation import ValidationSet, Validator
 
 
 @dataclass
@@ -58,12 +58,8 @@ class Trainer:
         self.throughput = Throughput(self.world, most)
         name = self.info.metric_name(self.config.best_metric)
         self.metric = find_metric(name, self.data.directions)
-        every, info = self.config.validate_every, self.info
-        # Kept when settings change: the scores of other samples could not be compared.
-        info.sample_tokens = info.sample_tokens or sample_tokens(self.data, self.sampler, every)
         self.validator = Validator(
             ValidationSet.of(self.data),
-            info.sample_tokens,
             self.data.tokenizer,
             Identifier.from_dict(self.info.identifier) if self.info.identifier else None,
             self.config.validate_on,
@@ -289,10 +285,10 @@ class Trainer:
         return scores
 
     def _validate_end(self, ended: Position) -> None:
-        """Score the weights that `translate` will use; see `Validator.finish`."""
+        """Score the weights that `translate` will use, if they are an average."""
         store, history = self.checkpoints.store, self.info.history
-        for name, scores in self.validator.finish(self.model, store, history, ended):
-            self._log_scores(name, scores)
+        if scores := self.validator.score_average(self.model, store, history, ended):
+            self._log_scores("validation_average", scores)
 
     def _log_scores(self, group: str, scores: dict[str, float]) -> None:
         self._log_scalars({f"{group}/{name}": score for name, score in scores.items()})

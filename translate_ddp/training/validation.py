@@ -1,23 +1,19 @@
 """Decodes a validation set greedily and scores it, on rank 0 or on all ranks.
 
-`validate` returns scores and texts, which commands print; `Validator` validates during training,
-on a sample if the whole set would take long.
+`validate` returns scores and texts; `Validator` validates during training.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData
+from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.identifier import Identifier
-from translate_ddp.data.mix import hashes
-from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.tokenizer import Tokenizer
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.fault_injection import fault_point
@@ -34,12 +30,8 @@ from translate_ddp.training.metrics import (
     score_texts,
     with_units,
 )
-from translate_ddp.training.open_checkpoint import average_run, epoch_of_run, listed, loaded
+from translate_ddp.training.open_checkpoint import average_run, listed, loaded
 from translate_ddp.training.state import Position
-
-MAX_SHARE = 0.2  # of the tokens of a sample among those of training between two validations
-MIN_SAMPLE = 100  # pairs of each direction
-SALT = 0x76616C  # keeps the draws apart from those of other modules
 
 
 @dataclass(frozen=True)
@@ -63,46 +55,10 @@ class ValidationSet:
         ends = np.cumsum([0, *self.sizes.values()]).tolist()
         return list(zip(self.sizes, map(slice, ends, ends[1:]), strict=False))
 
-    def sample(self, tokens: float) -> "ValidationSet":
-        """Pairs with about so many target tokens at most; all pairs if they have no more.
-
-        Each direction has an equal part of the tokens, but at least `MIN_SAMPLE` pairs. They are
-        those with the smallest hashes of their numbers, in the order of the rows.
-        """
-        lengths, chosen = Lengths.of(self.pairs).target, []
-        parts = [lengths[rows] for _, rows in self.directions]
-        left, limit = tokens, 0.0
-        for done, needed in enumerate(sorted(int(part.sum()) for part in parts)):
-            if needed > (limit := left / (len(parts) - done)):
-                break
-            left -= needed  # what a small direction leaves is for the others
-        for part, (_, rows) in zip(parts, self.directions, strict=True):
-            order = np.argsort(hashes(SALT, np.arange(len(part))), kind="stable")
-            count = np.searchsorted(part[order].cumsum(), limit, side="right")
-            chosen.append(rows.start + np.sort(order[: max(MIN_SAMPLE, int(count))]))
-        numbers = np.concatenate(chosen).tolist()
-        texts = [[side[n] for n in numbers] for side in (self.sources, self.references)]
-        sizes = dict(zip(self.sizes, map(len, chosen), strict=True))
-        return ValidationSet(self.pairs.take(numbers), texts[0], texts[1], sizes)
-
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
         """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
         rows = list(range(len(self.pairs)))
         return rows if on == "rank0" else rows[world.rank :: world.size]
-
-
-def sample_tokens(data: PreparedData, sampler: StepSampler, validate_every: int) -> float:
-    """The target tokens of a sample that fits the training between two validations.
-
-    That is an epoch, or `validate_every` steps if they are less.
-    """
-    counts, sizes = sampler.mix.counts, [block.size for block in data.blocks]
-    ends = np.cumsum([0, *sizes])
-    tokens = np.diff(data.train.target.offsets[ends] + ends)  # of each block, with [EOS]
-    epoch = float(np.dot(counts, tokens / np.maximum(sizes, 1)))
-    config = sampler.config
-    step = config.batch_size * sampler.world_size * epoch / sum(counts) or config.batch_tokens
-    return MAX_SHARE * min(epoch, validate_every * step or epoch)
 
 
 class Validation(NamedTuple):
@@ -191,12 +147,10 @@ def samples_of(sources: Texts, references: Texts, predictions: Texts) -> list[Sa
 class Validator:
     """Scores models on the validation set of a run, with a progress bar and heartbeats.
 
-    During training this is `data`, a sample of so many target tokens; the last scores are those of
-    all pairs. Every rank calls it at the same steps.
+    Every rank calls it at the same steps.
     """
 
-    all_pairs: ValidationSet
-    sample_tokens: float
+    data: ValidationSet
     tokenizer: Tokenizer
     identifier: Identifier | None
     on: ValidateOn
@@ -205,10 +159,6 @@ class Validator:
     world: World
     _signatures_shown: bool = field(default=False, init=False)
 
-    def __post_init__(self) -> None:
-        self.data = self.all_pairs.sample(self.sample_tokens)
-        self.samples = len(self.data.pairs) < len(self.all_pairs.pairs)
-
     def validate(self, model: Transformer, step: int) -> dict[str, float]:
         """The scores at this step; the translations are logged. Raises Stopped like `score`."""
         result = self.score(model, step)
@@ -216,44 +166,28 @@ class Validator:
         self.logbook.validated(step, rows)
         return result.scores
 
-    def finish(
+    def score_average(
         self, model: Transformer, store: CheckpointStore, history: Sequence[str], ended: Position
-    ) -> Iterator[tuple[str, dict[str, float]]]:
-        """The last scores of a run that ends at a position, by their name in metrics.jsonl.
+    ) -> dict[str, float]:
+        """The scores of the average that `translate` will use of a run that ends at a position.
 
-        Those of the weights that `translate` will use, if they are an average. If `data` is a
-        sample, also those of all pairs, for the same weights and for the best epoch, if it is
-        another one. Raises Stopped like `score`.
+        Empty if it will use the weights of one epoch. Raises Stopped like `score`.
         """
-        step, message = ended.global_step, self.logbook.message
         average = average_run(model, store, history, ended, self.world)
-        with nullcontext() if average is None else loaded(model, average, self.world):
-            if average is not None:
-                scores = self.score(model, step).scores
-                yield "validation_average", scores
-                found = (
-                    f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
-                )
-                for line in [*average.messages, found]:
-                    message(line)
-            if self.samples:
-                yield "validation_all", self.score(model, step, self.all_pairs).scores
-        is_last = ended.step_in_epoch == 0 and ended.best_epoch == ended.epoch
-        if self.samples and ended.best_epoch and not is_last:
-            try:
-                best = epoch_of_run(store, ended.best_epoch, self.world)
-            except UserError as error:
-                message(f"The best epoch is not scored on all validation pairs: {error}")
-            else:
-                with loaded(model, best, self.world):
-                    scores = self.score(model, step, self.all_pairs).scores
-                yield "validation_all_best", scores
+        if average is None:
+            return {}
+        with loaded(model, average, self.world):
+            scores = self.score(model, ended.global_step).scores
+        found = f"average of epochs {listed(average.epochs)}: validation {with_units(scores)}"
+        for line in [*average.messages, found]:
+            self.logbook.message(line)
+        return scores
 
-    def score(self, model: Transformer, step: int, data: ValidationSet | None = None) -> Validation:
+    def score(self, model: Transformer, step: int) -> Validation:
         """Scores and translations at this step. Raises Stopped at a request to stop."""
-        data, world, supervisor = data or self.data, self.world, self.world.supervisor
+        world, supervisor = self.world, self.world.supervisor
         supervisor.enter_phase("validating", step)
-        total = len(data.rows_of(world, self.on))
+        total = len(self.data.rows_of(world, self.on))
 
         def on_batch(_: int) -> None:
             heartbeat()
@@ -270,7 +204,7 @@ class Validator:
             engine = TorchEngine(model.eval(), world.device, self.max_tokens)
             result = validate(
                 engine,
-                data,
+                self.data,
                 self.tokenizer,
                 world,
                 self.on,

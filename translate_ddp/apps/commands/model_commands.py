@@ -112,14 +112,12 @@ class DirectionConfig:
     """Target language, if the model has several."""
     source_language: Annotated[str, tyro.conf.arg(name="from")] = ""
     """Source language, if the model has several for that target."""
-    reverse: bool = False
-    """Use the reverse direction, with a model that has it."""
 
     def choose(self, translator: Translator, pivot: str = "") -> Translator:
         """The model in this direction. Raises UserError if it has none, or several."""
         if self.to or self.source_language or pivot:
-            translator = translator.to(self.to, self.source_language, pivot)
-        return translator.reverse() if self.reverse else translator
+            return translator.to(self.to, self.source_language, pivot)
+        return translator
 
 
 @dataclass(frozen=True)
@@ -219,7 +217,7 @@ class PairsConfig:
         direction = named = translator.direction
         if not self.source:
             return from_training(saved, translator)
-        if translator.has_state:  # a training reads the pairs of reverse directions only once
+        if translator.has_state:  # swapped pairs are in the files of their own direction
             corpus = CorpusConfig.of(translator.state.run.config["corpus"])
             named = direction if direction in corpus.requested else direction.reverse
         return self.read(direction, named)

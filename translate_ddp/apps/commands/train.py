@@ -94,9 +94,7 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     given = given_flags(flags)
     config = _with_nested(config, nested)
     if (metric := config.train.best_metric) != "auto":
-        pairs = config.corpus.requested
-        reverse = [pair.reverse for pair in pairs] * config.corpus.bidirectional
-        find_metric(metric, pairs + reverse)
+        find_metric(metric, config.corpus.with_reverse(config.corpus.requested))
     return config, given | nested.keys()
 
 

@@ -93,9 +93,7 @@ class ValidateConfig(PairsConfig):
                 "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
             )
         if self.direction != DirectionConfig() and not self.needs_model:
-            raise ValueError(
-                "--to, --from and --reverse are for models: pass --lang_src and --lang_tgt."
-            )
+            raise ValueError("--to and --from are for models: pass --lang_src and --lang_tgt.")
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
         check_not_compressed(self.output)

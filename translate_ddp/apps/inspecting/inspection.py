@@ -131,21 +131,16 @@ def inspect(
     read, or the disk is full.
     """
     cleaned = clean_corpus(corpus, folder, shown=True, labelled=True)
-    config, suggested = settings(sum(cleaned.sizes))
+    config, suggested = settings(cleaned.num_kept)
     is_chosen = smallest(cleaned.records["pair"], cleaned.is_train, SAMPLE_PAIRS)
     sampled = int(is_chosen.sum())
-    batches = (
-        (each, batch)
-        for each in cleaned.directions
-        for batch in cleaned.batches(is_chosen & cleaned.rows_in(each))
-        if batch
-    )
+    batches = ((part.direction, pairs) for part, pairs, _ in cleaned.batches(is_chosen))
     texts = measure(batches, sampled)
     vocabulary = build_vocabulary(cleaned, is_chosen, texts, config, folder)
     epoch = pace = None
     if len(vocabulary.dataset):
         tagged = TaggedCorpus(cleaned, corpus)
-        parts = zip(tagged.blocks, tagged.sizes, strict=True)
+        parts = zip(tagged.blocks, cleaned.sizes, strict=True)
         blocks = [Block(*numbers, size) for numbers, size in parts]
         drawn = sum(Mix.of(config.mix.dataset_weight, blocks, corpus.mix_temperature).counts)
         fitting = round(drawn * len(vocabulary.dataset) / sampled)

@@ -175,18 +175,19 @@ def _directions(found: Inspection) -> Iterator[Block]:
     """The pairs of each direction, if there are several, and what directions share."""
     corpus, vocabulary, rows, sources = found.cleaned, found.vocabulary, [], []
     for direction, held_out in zip(corpus.directions, corpus.validation_sizes, strict=True):
-        reports = zip(corpus.parts, corpus.reports, strict=False)
+        reports = (report for report in corpus.reports if not report.use)
+        reports = zip(corpus.parts, reports, strict=False)  # swapped parts have none
         own = [report for part, report in reports if part.direction == direction]
         dropped = sum(sum(report.dropped.values()) for report in own)
-        counts = (sum(report.kept for report in own), dropped, held_out)
+        kept = corpus.is_train & corpus.rows_in(direction)
+        counts = (int(kept.sum()), dropped, held_out)
         fits = (found.texts.languages == direction).all(axis=1)[vocabulary.fits]
         pairs = vocabulary.dataset.take(np.flatnonzero(fits))
         tokens = pairs.source.tokens, pairs.target.tokens
         lengths = (f"{len(side) / max(len(pairs), 1):.1f}" for side in tokens)
         used = percent(len(np.union1d(*tokens)), len(vocabulary.tokenizer))
         rows.append([str(direction), *map("{:,}".format, counts), *lengths, used])
-        hashes = corpus.records["source"][corpus.is_train & corpus.rows_in(direction)]
-        sources.append(np.unique(hashes))
+        sources.append(np.unique(corpus.records["source"][kept]))
     if len(rows) > 1:
         columns = ["pairs", "dropped", "validation", "source tokens", "target tokens", "vocabulary"]
         yield Table("Directions", ["", *columns], rows, has_numbers=True)

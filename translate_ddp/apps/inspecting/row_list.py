@@ -24,15 +24,14 @@ def write_row_list(corpus: CleanedCorpus, path: Path) -> int:
     with path.open("x", encoding="utf-8-sig", newline="\n") as file:
         table = csv.writer(file, dialect="excel-tab", lineterminator="\n")
         table.writerow(COLUMNS)
-        for pairs, parts, rows in corpus.batches_of_parts(is_listed):
-            for pair, part, row in zip(pairs, parts.tolist(), rows.tolist(), strict=True):
+        for part, pairs, rows in corpus.batches(is_listed):
+            for pair, row in zip(pairs, rows.tolist(), strict=True):
                 name, number = corpus.place(row)
                 reason = REASONS[labels[row] - 1]
                 if row in first:
                     other, place = corpus.place(first[row])
                     reason += f" of row {place}" + f" of {other}" * (other != name)
-                direction = str(corpus.parts[part].direction)
-                table.writerow([name, direction, number, reason, *pair])
+                table.writerow([name, part.direction, number, reason, *pair])
     return int(is_listed.sum())
 
 

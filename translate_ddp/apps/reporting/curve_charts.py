@@ -49,8 +49,8 @@ PANELS = (
     Panel("Gradient norm, before clipping", {"train/grad_norm": "gradient norm"}),
     Panel("Tokens per second", {"train/tokens_per_second": "tokens per second"}),
 )
-# Shown as the x axis, as marks, and in tables: the scores of all pairs, and those of directions.
-NOT_SHOWN = re.compile(r"epoch|train/skipped_steps|validation_all.*|validation.*/.*/.*")
+# Shown as the x axis, as marks, and in a table: the scores of directions.
+NOT_SHOWN = re.compile(r"epoch|train/skipped_steps|validation.*/.*/.*")
 OF_A_CHART = 7  # directions: with the mean, as many lines as there are colours
 
 

@@ -73,7 +73,7 @@ def run_names(folders: Sequence[Path]) -> list[str]:
 
 def are_comparable(runs: Sequence[Summary]) -> bool:
     """Whether the languages and the known numbers of validation pairs are the same."""
-    pairs = {run.launch.validated_pairs or run.launch.validation_pairs for run in runs} - {0}
+    pairs = {run.launch.validation_pairs for run in runs} - {0}
     languages = {(run.launch.lang_src, run.launch.lang_tgt) for run in runs}
     return len(pairs) < 2 and len(languages) == 1
 

@@ -55,14 +55,12 @@ VERSIONS = 10  # of a sentence's translation; one that stays the same for some t
 WORST = 10  # sentences
 TOKEN_CHARACTERS = 16  # of a token at most
 SCORES = [*(metric.name for metric in METRICS), OFF_TARGET]
-AT_THE_END = {"average": "average", "all": "all pairs", "all_best": "all pairs, best"}
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 DEVICES = {"cuda": "GPU", "cpu": "CPU"}
 # Fields of the last launch.
 DATA = {
     "train_pairs": "training pairs",
     "validation_pairs": "validation pairs",
-    "validated_pairs": "pairs in each validation",
     "vocab_size": "vocabulary",
 }
 ENVIRONMENT = {
@@ -196,22 +194,20 @@ def _curves(run: Summary) -> Iterator[Block]:
 
 
 def _scores(run: Summary) -> Table:
-    """The scores at the best and the last validation, of the average, and of all pairs.
+    """The scores at the best and the last validation, and of the average.
 
     With several directions, these are means, and the last ones of each direction follow.
     """
     record, metric = run.record, run.launch.best_metric
     names = [each for each in SCORES if f"validation/{each}" in record.curves]
     names.sort(key=lambda name: not metric.endswith(name))  # the first one is seen on a phone
+    average = last_score(record, f"validation_average/{metric}")
     shown = [("best", "validation", run.best), ("last", "validation", run.last)]
-    for kind, title in AT_THE_END.items():
-        group = f"validation_{kind}"
-        shown.append((title, group, last_score(record, f"{group}/{metric}")))
-    group, last = shown[3][1:] if shown[3][2] else shown[1][1:]
-    shown += [(each, f"{group}/{each}", last) for each in record.directions]
+    shown.append(("average", "validation_average", average))
+    shown += [(each, f"validation/{each}", run.last) for each in record.directions]
     rows = [
         [
-            title if "all_best" in group else f"{title}: epoch {epoch_text(record, score.step)}",
+            f"{title}: epoch {epoch_text(record, score.step)}",
             *(_score_at(record, f"{group}/{name}", score.step) for name in names),
         ]
         for title, group, score in shown
