@@ -147,7 +147,7 @@ def test_text_with_signs_of_keys_is_no_file_with_keys(folder: Path, lines: list[
         ('{"en": "a"}\n{"a": {"b": 1},\n"en": "b"}', "object in line 2 does not end there"),
         (
             '{"en": {"greeting": "Good morning"}}',
-            "column en is a dictionary or a list, not a text: .*flatten",
+            "column en is a dictionary, a list or bytes, not a text: .*flatten",
         ),
         ('{"en": "a"}\n{"en": b}', "line 2 is no JSON: Expecting value"),
     ],
@@ -360,7 +360,7 @@ def test_glossary_is_the_first_two_columns_of_a_table(tmp_path: Path, name: str,
     ("name", "content", "message"),
     [
         ("terms.tsv", "one\ntwo\n", "it has no two columns"),
-        ("terms.tsv", "a\tb\nc\n", "line 2 has 1 field"),
+        ("terms.tsv", "a\tb\nc\n", "entry 2 must be a term"),
         ("terms.tsv", "a\tb\nc\t\n", "entry 2 must be a term"),
         ("terms.csv", "a,b\na,c\n", "'a' has two translations"),
         ("terms.txt", "a, b\n", "entry 1 must be a term"),

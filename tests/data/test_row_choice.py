@@ -158,6 +158,10 @@ OBJECTS = {
     "numpy.csv": """en,de\n"['a' 'b']","['c' 'd']"\n""",
     "string.jsonl": '{"translation": "{\\"en\\": \\"a\\", \\"de\\": \\"b\\"}"}\n',
     "object.jsonl": '{"en": {"text": "a"}, "de": {"text": "b"}}\n',
+    "rows.csv": """en,de\n[{'text': 'a'}],x\n[{'text': 'b'}],y\n""",
+    "bytes.csv": "en,de\nb'a',b'b'\n",
+    "tuple.csv": """en,de\n"('a',)",x\n"('b', 1)",y\n""",
+    "array.csv": """en,de\n"array(['a'], dtype=object)",x\n"array(['b', 'c'])",y\n""",
     "list.json": '[{"src": ["a", "b"], "tgt": ["c", "d"]}]',
 }
 
@@ -170,13 +174,18 @@ def test_dictionary_or_list_in_a_cell_is_an_error_that_shows_one(folder: Path, n
         path = str(folder / name)
         write_table(pa.table({"en": [["a", "b"]], "de": [["c", "d"]]}), path)
     message = error_of(path)
-    assert "is a dictionary or a list, not a text: " in message and "to_json(FILE)" in message
-    assert message.partition("a text: ")[2].startswith(("{'en'", '{"en"', "['a'", "{'text'"))
+    assert (
+        "is a dictionary, a list or bytes, not a text: " in message and "to_json(FILE)" in message
+    )
+    shown = message.partition("a text: ")[2]
+    assert shown.startswith(
+        ("{'en'", '{"en"', "['a'", "{'text'", "[{'t", "b'a'", "('a'", "array([")
+    )
 
 
 def test_single_text_in_brackets_and_other_columns_of_lists_are_no_error(folder: Path):
-    table = """en,de,tags\n"['x', 'y'] is a list",b,"['x', 'y']"\nc,d,['z']\ne,f,\n"""
-    pairs = [("['x', 'y'] is a list", "b"), ("c", "d"), ("e", "f")]
+    table = """en,de,tags\n"['x', 'y'] is a list",b,"['x', 'y']"\n('Tis),b'a,['z']\n[a],('b'),\n"""
+    pairs = [("['x', 'y'] is a list", "b"), ("('Tis)", "b'a"), ("[a]", "('b')")]
     assert read(write(folder / "x.csv", table)) == pairs
 
 
@@ -187,9 +196,12 @@ def test_single_text_in_brackets_and_other_columns_of_lists_are_no_error(folder:
         ("x.csv", "de,note,en\nA,,a\nB,x,b\nC,,c\nD,\n", 1),
         ("x.csv", "Text (en);Text (de);note;page\na;A\nb;B;x\nc;C;;4\n", 2),
         ("x.tsv", 'en\tde\tnote\n"a"\tA\n"b"\tB\tx\n"c"\tC\t""\n', 1),
+        ("x.tsv", "en\tde\na\tA\nx\nb\tB\ny\nc\tC\n", 2),
+        ("x.tsv", 'en\tde\n"a"\t"A"\n"x"\n"b"\t"B"\t""\t\n"c"\t"C"\t\n', 1),
+        ("x.csv", "en,de\na,A,\nx\nb,B,,,\nc,C, \n", 1),
     ],
 )
-def test_rows_without_their_empty_last_fields_are_read_and_counted(
+def test_rows_without_their_empty_last_fields_are_counted_and_others_have_more_of_them(
     folder: Path, name: str, content: str, short: int
 ):
     rows = read_pairs(write(folder / name, content), ("en", "de"))

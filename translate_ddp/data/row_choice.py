@@ -17,8 +17,13 @@ from translate_ddp.errors import NoSuchPair, UserError
 KindOf = Callable[[str], str | None]  # of a value: None for a row that is not wanted
 SAMPLE_ROWS = 1000  # of the start of a table, which show what its columns hold
 SHOWN_CHARACTERS = 100  # of a cell
-# A dictionary or a list with texts, as JSON, Python and NumPy write it.
-OBJECT = re.compile(r"""\s*[\[{]\s*(["']).*?\1\s*["':,\]}]""", re.DOTALL)
+# A dictionary, a list, a tuple or bytes with texts, as JSON, Python and NumPy write them.
+OBJECT = re.compile(
+    r"""(?xs)\s*(?:[\w.]*\(?[\[{][\s\[({]*b?(["']).*?\1\s*["':,\]})]  # ['a'], array([{'a': 1}])
+        |\(b?(["']).*?\2\s*,                                          # ('a',)
+        |b(["']).*\3\s*\Z)                                            # b'a'
+    """
+)
 SPLIT_COLUMNS = ("split", "set", "subset", "partition")
 SPLIT_STEMS = {  # the names of splits
     "train": ["train", "training"],
@@ -63,15 +68,15 @@ def find_columns(
 
 
 def check_texts(reading: Reading, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
-    """Raise UserError if most cells of a column are dictionaries or lists."""
+    """Raise UserError if most cells of a column are dictionaries, lists, tuples or bytes."""
     for name, values in zip(names, columns, strict=True):
         filled = [value for value in values if value]
         found = [x for x in filled if isinstance(x, (dict, list)) or OBJECT.match(str(x))]
         if 2 * len(found) > len(filled):
             raise UserError(
-                f"{reading.path}: each cell of column {name} is a dictionary or a list, not a text:"
-                f" {str(found[0])[:SHOWN_CHARACTERS]}. Export one text per cell, in a column for"
-                " each language, or JSON lines whose values are objects. The library datasets"
+                f"{reading.path}: each cell of column {name} is a dictionary, a list or bytes, not"
+                f" a text: {str(found[0])[:SHOWN_CHARACTERS]}. Export one text per cell, a column"
+                " for each language, or JSON lines whose values are objects. The library datasets"
                 " writes them: dataset.flatten().to_csv(FILE), or dataset.to_json(FILE)."
             )
 

@@ -50,6 +50,8 @@ COMPRESSIONS = {
 }
 MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
 CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
+# The name of a file that Office or LibreOffice keeps beside an open document.
+LOCK = re.compile(r"(?:~\$|\.~lock\.)(.+?)#?")
 AS_SPREADSHEET = "save a spreadsheet as .xlsx or .ods"
 # What the content begins with -> what it is, and what to do.
 DOCUMENTS = {
@@ -146,6 +148,10 @@ def _check_compression(path: Path, head: bytes) -> bool:
 
 def check_content(path: Path, content: bytes) -> None:
     """Raise UserError if it is neither text nor in the format of its name."""
+    if lock := LOCK.fullmatch(path.name):
+        raise UserError(
+            f"{path} is no corpus: a program keeps it while {lock[1]} is open. Pass {lock[1]}."
+        )
     content = content.removeprefix(codecs.BOM_UTF8)
     ending = without_compression(path).suffix.lower()
     if content.lstrip().startswith(b"<") and ending in MARKUP:
