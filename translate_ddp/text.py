@@ -35,9 +35,7 @@ PLAIN_MARKS = str.maketrans(
     | {"…": "..."}
 )
 # A number: 12, 1,234.5 and 3,5; of 3:30 and 12.5.2024 each part.
-NUMBER = re.compile(
-    r"\d{1,3}(?:[.,'’٬ ]\d{2,3})*[.,'’٬ ]\d{3}(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+"
-)
+NUMBER = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
 OTHER_NUMERALS = re.compile(r"\b[IVXL]{2,}|[½¼¾〇一二三四五六七八九十百千万萬億亿兆십백천만억조]")
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
@@ -93,10 +91,8 @@ def lacks_number(source: str, translation: str) -> bool:
     """
     if OTHER_NUMERALS.search(f"{source} {translation}"):
         return False
-    source, translation = (  # digits of any script as 0 to 9
-        "".join(str(int(each)) if each.isdecimal() else each for each in text)
-        for text in (source, translation)
-    )
+    plain = partial(re.sub, r"\d", lambda digit: str(int(digit[0])))  # digits of any script
+    source, translation = plain(source), plain(translation)
     runs = {*re.findall(r"\d+", translation)}
     given = runs | {run[2:] for run in runs if len(run) == 4}
     given |= {str(int(run) + 12) for run in runs if len(run) < 3 and int(run) < 12}

@@ -121,16 +121,14 @@ def test_file_with_keys_is_refused_by_its_content_and_by_its_name(
         path.write_bytes(
             gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode()
         )
-        with pytest.raises(
-            UserError, match="has keys, times or code beside its texts: save it as text"
-        ):
+        with pytest.raises(UserError, match="has keys, times or code: save it as text"):
             sources(str(path))
     if name != "a.txt":
         with pytest.raises(UserError, match="has keys, times or code"):
             sources(write(folder / name, "one\nGood morning.\n"))
 
 
-@pytest.mark.parametrize("name", [".env", "a.tex", "a.sub", "A.ARB.gz"])
+@pytest.mark.parametrize("name", [".env", "a.tex", "strings.xml", "A.ARB.gz"])
 def test_file_with_code_or_one_key_is_refused_by_its_name(folder: Path, name: str):
     content = b'{"bye": "Goodbye"}\n'
     (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
@@ -248,10 +246,9 @@ def test_no_segment_is_lost(folder: Path, text: str, found: list[str] | None):
         sources(path)
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.xhtml", "a.xml", "a.Resx", "a.smi"])
-def test_part_of_a_page_is_no_text(folder: Path, name: str):
+def test_part_of_a_page_is_no_text(folder: Path):
     with pytest.raises(UserError, match="XML, XLIFF or HTML"):
-        sources(write(folder / name, "<p>Hello</p>\n"))
+        sources(write(folder / "a.html", "<p>Hello</p>\n"))
     assert sources(write(folder / "a.txt", "<p>Hello</p>\n")) == ["<p>Hello</p>"]
 
 

@@ -84,6 +84,17 @@ def test_column_of_languages_selects_rows_in_every_format(folder: Path, kind: st
         ("country", ["IT", "DE", "FR"], ("en", "it"), [0, 1, 2]),
         ("language", ["formal", "slang of it", "it"], ("en", "it"), [0, 1, 2]),
         ("set", ["1", "2", "2"], ("en", "it"), [0, 1, 2]),
+        ("direction", ["en2sw", "en2it", "en2sw", "sw2it"], ("en", "it"), [1]),
+        ("target lang", ["pcm", "luo", "kam", "swa"], ("en", "luo"), [1]),
+        # Their values tell what they hold.
+        ("iso", ["it", "sw", "IT"], ("en", "it"), [0, 2]),
+        ("Sprache", ["ita", "swh", "Italian"], ("en", "it"), [0, 2]),
+        ("task", ["en2sw", "en-it", "en2it"], ("en", "it"), [1, 2]),
+        ("pronoun", ["he", "she", "it"], ("en", "it"), [0, 1, 2]),
+        ("checked", ["yes", "no", "yes"], ("en", "no"), [0, 1, 2]),
+        ("type", ["test", "training", "valid"], ("en", "it"), [1]),
+        ("fold", ["train", "dev", "extra", "test"], ("en", "it"), [0]),
+        ("type", ["unit", "spoken", "test"], ("en", "it"), [0, 1, 2]),
         ("split", ["train", "Dev", "TRAINING"], ("en", "it"), [0, 2]),
         ("Set", ["test", "train", ""], ("en", "it"), [1]),
     ],
@@ -95,7 +106,44 @@ def test_names_and_values_of_columns_that_select_rows(
     path = write(folder / "x.csv", csv_of([("src", header, "trg"), *rows]))
     expected = [(f"s{n}", f"t{n}") for n in chosen]
     assert list(read_pairs(path, languages, split="train").read(ignore_progress)) == expected
-    assert list(read_sources(Path(path), "en", "it")) == ["s0", "s1", "s2"]  # a line for each
+    sources = [row[0] for row in rows]
+    assert list(read_sources(Path(path), "en", "it")) == sources  # a line for each
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("tgt_lang", ["italiano", "kiswahili"]), ("iso", ["sw", "sw"])]
+)
+def test_column_that_may_have_other_languages_is_named(
+    folder: Path, column: str, values: list[str]
+):
+    path = write(folder / "x.csv", f"src,tgt,{column}\na,A,{values[0]}\nb,B,{values[1]}\n")
+    rows = read_pairs(path, EN_IT)
+    assert list(rows.read(ignore_progress)) == [("a", "A"), ("b", "B")]
+    shown = ", ".join(dict.fromkeys(values))
+    assert f"column {column} has {shown}, which is not known as en-it" in " ".join(rows.notices)
+
+
+def test_codes_without_a_header_select_rows_of_numbered_columns(folder: Path):
+    path = write(folder / "x.csv", "en,sw,a,A\nen,it,b,B\nen,sw,c,C\n")
+    rows = read_pairs(path, EN_IT, SourceOptions(src_column="3", tgt_column="4"))
+    assert list(rows.read(ignore_progress)) == [("b", "B")] and "sw (2)" in rows.notices[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "short.csv", "jsonl"])
+def test_languages_that_begin_after_the_sample_select_rows(folder: Path, kind: str):
+    table = [
+        ("src", "tgt", "tgt_lang"),
+        *[("a", "b", "")] * 1000,
+        ("c", "C", "it"),
+        ("d", "D", "sw"),
+    ]
+    content = csv_of(table).replace("a,b,\n", "a,b\n" if kind == "short.csv" else "a,b,\n")
+    if kind == "jsonl":
+        rows = (dict(zip(table[0], row, strict=True)) for row in table[1:])
+        content = "".join(json.dumps(row) + "\n" for row in rows)
+    assert read(write(folder / f"x.{kind}", content), EN_IT) == [("c", "C")]
+    empty = write(folder / "empty.csv", csv_of([TABLE[0], ("a", "", "b")]))
+    assert read(empty, EN_IT) == [("a", "b")]
 
 
 def test_column_named_by_its_language_needs_no_column_of_languages(folder: Path):

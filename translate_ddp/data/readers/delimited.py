@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 
 from translate_ddp.console import counted
 from translate_ddp.data.languages import CLEAR, Direction
@@ -307,10 +307,8 @@ class Table:
         # A header may be in quotes alone.
         cells = [normalize(cell).strip(' "') for cell in rows[first]]
         self._width = len(cells)
-        sample = [
-            row for row in rows[first + 1 : first + 1 + SAMPLE_ROWS] if len(row) == self._width
-        ]
-        columns = [[row[place] for row in sample] for place in range(self._width)]
+        sample = zip_longest(*rows[first : first + 1 + SAMPLE_ROWS], fillvalue="")
+        columns = [column[1:] for column in islice(sample, self._width)]
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
             self.places = [cells.index(name) for name in names]

@@ -49,7 +49,6 @@ COMPRESSIONS = {
     ".zst": Compression("zstd", b"\x28\xb5\x2f\xfd", _open_zstandard),
 }
 MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
-XML = ".htm .html .plist .resx .smi .ttml .xhtml .xml".split()  # of whole documents or parts
 CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
 # The name of a file that Office or LibreOffice keeps beside an open document.
 LOCK = re.compile(r"(?:~\$|\.~lock\.)(.+?)#?")
@@ -75,10 +74,8 @@ DOCUMENTS = {
     f" or HTML: {CONVERT}",
 }
 # Files whose texts have keys, times or code, and how their lines begin.
-KEYED = (
-    ".arb .ass .cfg .conf .env .ftl .ini .js .lrc .php .po .pot .properties .srt .ssa .strings .sub"
-    " .tex .toml .vtt .xlf .yaml .yml"
-).split()
+KEYED = """arb ass cfg conf env ftl ini js lrc php plist po pot properties resx smi srt ssa strings
+    sub tex toml ttml vtt xhtml xlf xml yaml yml""".split()
 KEY = re.compile(
     r"""(?x)\s*(?:-\s+)?(?:(?:[\w.-]{2,}|"[^"]+"|'[^']+')\s*=(?!=)  # greeting = Good morning
         |["'][^"']+["']\s*:\s                                   # "greeting": "Good morning"
@@ -162,7 +159,7 @@ def check_content(path: Path, content: bytes) -> None:
     ending = without_compression(path).suffix.lower()
     if content.lstrip().startswith(b"<") and ending in MARKUP:
         return
-    if ending in XML and re.match(rb"\s*<[a-zA-Z]", content):
+    if ending in (".html", ".htm") and re.match(rb"\s*<[a-zA-Z]", content):
         content = b"<html>" + content  # which a part of a page lacks
     for start, what in DOCUMENTS.items():
         if re.match(start, content, re.IGNORECASE | re.DOTALL):
@@ -330,12 +327,10 @@ def read_lines(reading: Reading) -> Iterator[Columns]:
     Raises UserError if keys, times or code are beside the texts, which would be translated too: by
     the name of the file, or in half of its first lines that are no comments.
     """
-    path, name = reading.path, without_compression(reading.path).name.lower()
-    ending = name[name.rfind(".") :]  # also of .env
-    lines = first_bytes(path).decode(errors="replace").splitlines()[:TRIED_LINES]
+    ending = without_compression(reading.path).name.lower().rpartition(".")[2]  # also of .env
+    lines = first_bytes(reading.path).decode(errors="replace").splitlines()[:TRIED_LINES]
     tried = [line for line in lines if has_letter(line) and not COMMENT.match(line)]
     is_keyed = sum(KEY.match(line) is not None for line in tried) >= max(2, len(tried) / 2)
-    if is_keyed or (ending in KEYED and ending[1:] not in reading.wanted.languages):
-        what = "keys, times or code beside its texts"
-        raise UserError(f"{path} cannot be read: it has {what}: {CONVERT}.")
+    if is_keyed or (ending in KEYED and ending not in reading.wanted.languages):
+        raise UserError(f"{reading.path} cannot be read: it has keys, times or code: {CONVERT}.")
     return ([lines] for lines in TextFile(reading).blocks())
