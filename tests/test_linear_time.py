@@ -49,7 +49,7 @@ NO_TEXT = {  # these read a whole tokenizer, write to a stream, or compare two s
     "console.print_line",
 }
 UNITS = (
-    'a|a.|a. |A. B|a. 5 |5. |a? |U.S. |..|?!|。|。*|。”|a.* |**a.** |__|`|(a. |1) |«|a. » |"a." '
+    'a|a.|a. |A. B|a. 5 |5. |a? |U.S. |..|?!|。|。*|。”|a.* |**a.** |__|`|~|(a. |1) |«|a. » |"a." '
     "|'a|a.[1] |a.[|a.(|[|]]|- a\n|#\ufe0f\u20e3|*\u20e3|:)|<3 |(^_^) |😀|\\n|\\N|C:\\a |\\a|\\"
     "|<br>|<br|<|<b>|</b>|<b></i>|<a |<a b=c |<a b='|<!--|<!|<?|<![CDATA[|<script>|<p>|&amp;|&nbsp;"
     f"|&#1;|&|{MARK}|ǀ|{{0}}|{{|%|%0|+1|+1 |+(|0|1 |1.|1-|1/|/|/a|a/|~/|@a|a@|a@a.|www.a|http://"
@@ -108,6 +108,7 @@ FUNCTIONS = {
     "sentences of text": partial(sentences_of, markup="text"),
     "sentences of html": partial(sentences_of, markup="html"),
     "lines": lambda text: [*lines_of(text)],
+    "lines of Markdown": lambda text: [*lines_of(text, "markdown")],
     "glossary": Glossary({"a": "b", "a b": "c"}).find,
     "parts": partial(find_parts, language="el"),
     "abbreviations": lambda text: learn_abbreviations([text]),

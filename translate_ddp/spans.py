@@ -32,7 +32,8 @@ WRITTEN_BREAKS = re.compile(
 )
 # Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
 CODE = (
-    r"(?ms)(\A---[ \t\r]*\n.*?^---[ \t\r]*$|^[ \t]*(`{3,}|~{3,})[^`\n]*\n.*?(?:^[ \t]*\2[`~]*|\Z))"
+    r"(?ms)(\A(?:---|\+\+\+)[ \t\r]*\n.*?^(?:---|\+\+\+|\.\.\.)[ \t\r]*$"
+    r"|^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}+|~{3,}+)[^`\n]*\n.*?(?:^[ \t>]*\2[`~]*|\Z))"
 )
 Markup = Literal["text", "markdown", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order

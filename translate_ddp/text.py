@@ -35,10 +35,8 @@ PLAIN_MARKS = str.maketrans(
     | {"…": "..."}
 )
 # A number: 12, 1,234.5 and 3,5; of 3:30 and 12.5.2024 each part.
-NUMBER = re.compile(
-    r"\d{1,3}(?:[.,'’٬ ]\d{3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+(?=(:\d)?)"
-)
-UNITS = "", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"
+NUMBER = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
+OTHER_NUMERALS = re.compile(r"\b[IVXL]{2,}|[½¼¾〇一二三四五六七八九十百千万萬億亿兆십백천만억조]")
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
@@ -86,29 +84,34 @@ def has_letter(text: str) -> bool:
 
 
 def lacks_number(source: str, translation: str) -> bool:
-    """Whether a number of the source is in no form in the translation; 0 to 12 may be words.
+    """Whether a number over 12 of the source is in no form in the translation.
 
-    Forms differ in digits, separators, and zeros (2.5 million); XIX is 19, 3 pm is 15:00, '90 1990.
+    Forms differ in digits, separators, zeros (25 million), hours (15:00, 3 pm) and years ('90).
+    Texts with other numerals (XIX, 百) are not searched: these may be any number.
     """
-    whole = {_digits(number[0]) for number in NUMBER.finditer(translation)}
-    parts = {*map(_digits, re.findall(r"\d+", translation)), *re.findall("[IVX]+", translation)}
-    for number in NUMBER.finditer(source):
-        digits, own = _digits(number[0]), [*map(_digits, re.findall(r"\d+", number[0]))]
-        core, value = digits.rstrip("0"), 100
-        if len(own) == 1 and len(digits) < 3:
-            value = int(digits or 0)
-        zeros = (n for n in range(15) if abs(n + len(core) - len(digits)) != 1)
-        forms = {digits, digits[2:] * (len(digits) == 4), str(value - 12) * bool(number[1])} - {""}
-        forms |= {"X" * (value // 10) + UNITS[value % 10]} if value < 40 else set()
-        is_given = forms & (whole | parts) or whole & {core + "0" * n for n in zeros}
-        if value > 12 and not is_given and not (len(own) > 1 and parts.issuperset(own)):
-            return True
+    if OTHER_NUMERALS.search(f"{source} {translation}"):
+        return False
+    plain = partial(re.sub, r"\d", lambda digit: str(int(digit[0])))  # digits of any script
+    source, translation = plain(source), plain(translation)
+    runs = {*re.findall(r"\d+", translation)}
+    given = runs | {run[2:] for run in runs if len(run) == 4}
+    given |= {str(int(run) + 12) for run in runs if len(run) < 3 and int(run) < 12}
+    values = [*map(_scientific, NUMBER.findall(translation))]
+    for number in NUMBER.findall(source):
+        large = [run for run in re.findall(r"\d+", number) if (len(run), run) > (2, "12")]
+        if not all(run in given or (len(run) == 4 and run[2:] in runs) for run in large):
+            digits, power = _scientific(number)  # no word means ten or a hundred times as much
+            if not any(d == digits and abs(p - power) not in (1, 2) for d, p in values):
+                return True
     return False
 
 
-def _digits(number: str) -> str:
-    """The digits of any script, as 0 to 9, from the first that is no 0."""
-    return "".join(str(int(each)) for each in number if each.isdecimal()).lstrip("0")
+def _scientific(number: str) -> tuple[str, int]:
+    """The significant digits of a number, and the power of ten of the last of them."""
+    *whole, last = re.findall(r"\d+", number)
+    places = len(last) if whole and len(last) != 3 else 0
+    digits = "".join([*whole, last])
+    return digits.strip("0"), len(digits) - len(digits.rstrip("0")) - places
 
 
 def base_language(code: str) -> str:

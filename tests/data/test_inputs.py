@@ -105,6 +105,11 @@ KEYED = [
     ("a.yml", 'greeting: "Good morning"\nbye: "Goodbye"\n'),
     ("a.lrc", "[ti:Song]\n[00:12.00]Where is she?\n[01:15.30]Good morning.\n"),
     ("a.txt", '{\n  "greeting": "Good morning",\n  "bye": "Goodbye"\n}\n'),
+    ("a.arb", '{\n  "@@locale": "en",\n  "bye": "Goodbye"\n}\n'),
+    ("a.php", "<?php return [\n  'bye' => 'Goodbye',\n  'hi' => 'Hi',\n];\n"),
+    ("a.js", "export default {\n  bye: 'Goodbye',\n  menu: {\n    hi: 'Hi'\n  }\n}\n"),
+    ("a.conf", "# letters\nbye = Goodbye\nhi = Hi\n"),
+    ("prod.env", 'BYE="Goodbye"\nHI="Hi"\n'),
 ]
 
 
@@ -116,11 +121,20 @@ def test_file_with_keys_is_refused_by_its_content_and_by_its_name(
         path.write_bytes(
             gzip.compress(content.encode()) if path.suffix == ".gz" else content.encode()
         )
-        with pytest.raises(UserError, match="has keys or times beside its texts: save it as text"):
+        with pytest.raises(UserError, match="has keys, times or code: save it as text"):
             sources(str(path))
     if name != "a.txt":
-        with pytest.raises(UserError, match="has keys or times"):
+        with pytest.raises(UserError, match="has keys, times or code"):
             sources(write(folder / name, "one\nGood morning.\n"))
+
+
+@pytest.mark.parametrize("name", [".env", "a.tex", "strings.xml", "A.ARB.gz"])
+def test_file_with_code_or_one_key_is_refused_by_its_name(folder: Path, name: str):
+    content = b'{"bye": "Goodbye"}\n'
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(UserError, match="has keys, times or code"):
+        sources(str(folder / name))
+    assert list(read_sources(Path(write(folder / "a.sub", "one\n")), "sub")) == ["one"]  # Suku
 
 
 @pytest.mark.parametrize(
@@ -132,6 +146,8 @@ def test_file_with_keys_is_refused_by_its_content_and_by_its_name(
         ["12:30 Lunch", "[12:45] tea", "13.30: home", "[Music]", "1. one", "a) two", "- three"],
         ["    indented verse", "        and more: verse", "", "if a == b, then", 'He said: "yes".'],
         ["E = mc²", "F = ma", "is physics.", "So it is."],
+        ["[1] A citation.", "[12] Another [2][3].", "{1} so", "<b>Good</b>", "<i>", "morning</i>"],
+        ["<p>", "Good <b>morning</b>.", "</p>"],
     ],
 )
 def test_text_with_signs_of_keys_is_no_file_with_keys(folder: Path, lines: list[str]):
@@ -147,7 +163,7 @@ def test_text_with_signs_of_keys_is_no_file_with_keys(folder: Path, lines: list[
         ('{"en": "a"}\n{"a": {"b": 1},\n"en": "b"}', "object in line 2 does not end there"),
         (
             '{"en": {"greeting": "Good morning"}}',
-            "column en is a dictionary or a list, not a text: .*flatten",
+            "column en is a dictionary, a list or bytes, not a text: .*flatten",
         ),
         ('{"en": "a"}\n{"en": b}', "line 2 is no JSON: Expecting value"),
     ],
@@ -172,6 +188,15 @@ def test_json_that_is_no_list_of_texts_is_refused_with_what_to_do(
         (b"00:00:01,000 --> 00:00:02,000\nHi\n", "subtitles"),
         (b"0:00:01.000,0:00:02.000\nHi\n", "subtitles"),
         (b"[Script Info]\r\nTitle: A\r\n", "subtitles"),
+        (b"[00:00.000 --> 00:02.000]  Good morning.\n", "subtitles"),
+        (b"[01:00:00.000 --> 01:00:02.500] Hi\n", "subtitles"),
+        (b"{1}{20}Good morning\n", "subtitles"),
+        (b"{1}{}Good morning\n", "subtitles"),
+        (b"[10][20]Good morning\n", "subtitles"),
+        (b'<resources>\n  <string name="greeting">Good morning</string>\n</resources>', "XML"),
+        (b"<SAMI>\r\n<HEAD>\r\n</HEAD>", "XML"),
+        (b'<plist version="1.0">\n\t<dict>', "XML"),
+        (b"<!-- made by hand -->\n<tt>", "XML"),
         (b'# German\n\nmsgid ""\nmsgstr ""\n', "catalogue of gettext"),
         (b'<?xml version="1.0"?>\n<xliff version="1.2">', "XML, XLIFF or HTML"),
         (b"\n<!DOCTYPE html>\n<html>", "XML, XLIFF or HTML"),
@@ -360,7 +385,7 @@ def test_glossary_is_the_first_two_columns_of_a_table(tmp_path: Path, name: str,
     ("name", "content", "message"),
     [
         ("terms.tsv", "one\ntwo\n", "it has no two columns"),
-        ("terms.tsv", "a\tb\nc\n", "line 2 has 1 field"),
+        ("terms.tsv", "a\tb\nc\n", "entry 2 must be a term"),
         ("terms.tsv", "a\tb\nc\t\n", "entry 2 must be a term"),
         ("terms.csv", "a,b\na,c\n", "'a' has two translations"),
         ("terms.txt", "a, b\n", "entry 1 must be a term"),

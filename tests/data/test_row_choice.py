@@ -84,6 +84,17 @@ def test_column_of_languages_selects_rows_in_every_format(folder: Path, kind: st
         ("country", ["IT", "DE", "FR"], ("en", "it"), [0, 1, 2]),
         ("language", ["formal", "slang of it", "it"], ("en", "it"), [0, 1, 2]),
         ("set", ["1", "2", "2"], ("en", "it"), [0, 1, 2]),
+        ("direction", ["en2sw", "en2it", "en2sw", "sw2it"], ("en", "it"), [1]),
+        ("target lang", ["pcm", "luo", "kam", "swa"], ("en", "luo"), [1]),
+        # Their values tell what they hold.
+        ("iso", ["it", "sw", "IT"], ("en", "it"), [0, 2]),
+        ("Sprache", ["ita", "swh", "Italian"], ("en", "it"), [0, 2]),
+        ("task", ["en2sw", "en-it", "en2it"], ("en", "it"), [1, 2]),
+        ("pronoun", ["he", "she", "it"], ("en", "it"), [0, 1, 2]),
+        ("checked", ["yes", "no", "yes"], ("en", "no"), [0, 1, 2]),
+        ("type", ["test", "training", "valid"], ("en", "it"), [1]),
+        ("fold", ["train", "dev", "extra", "test"], ("en", "it"), [0]),
+        ("type", ["unit", "spoken", "test"], ("en", "it"), [0, 1, 2]),
         ("split", ["train", "Dev", "TRAINING"], ("en", "it"), [0, 2]),
         ("Set", ["test", "train", ""], ("en", "it"), [1]),
     ],
@@ -95,7 +106,44 @@ def test_names_and_values_of_columns_that_select_rows(
     path = write(folder / "x.csv", csv_of([("src", header, "trg"), *rows]))
     expected = [(f"s{n}", f"t{n}") for n in chosen]
     assert list(read_pairs(path, languages, split="train").read(ignore_progress)) == expected
-    assert list(read_sources(Path(path), "en", "it")) == ["s0", "s1", "s2"]  # a line for each
+    sources = [row[0] for row in rows]
+    assert list(read_sources(Path(path), "en", "it")) == sources  # a line for each
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("tgt_lang", ["italiano", "kiswahili"]), ("iso", ["sw", "sw"])]
+)
+def test_column_that_may_have_other_languages_is_named(
+    folder: Path, column: str, values: list[str]
+):
+    path = write(folder / "x.csv", f"src,tgt,{column}\na,A,{values[0]}\nb,B,{values[1]}\n")
+    rows = read_pairs(path, EN_IT)
+    assert list(rows.read(ignore_progress)) == [("a", "A"), ("b", "B")]
+    shown = ", ".join(dict.fromkeys(values))
+    assert f"column {column} has {shown}, which is not known as en-it" in " ".join(rows.notices)
+
+
+def test_codes_without_a_header_select_rows_of_numbered_columns(folder: Path):
+    path = write(folder / "x.csv", "en,sw,a,A\nen,it,b,B\nen,sw,c,C\n")
+    rows = read_pairs(path, EN_IT, SourceOptions(src_column="3", tgt_column="4"))
+    assert list(rows.read(ignore_progress)) == [("b", "B")] and "sw (2)" in rows.notices[0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "short.csv", "jsonl"])
+def test_languages_that_begin_after_the_sample_select_rows(folder: Path, kind: str):
+    table = [
+        ("src", "tgt", "tgt_lang"),
+        *[("a", "b", "")] * 1000,
+        ("c", "C", "it"),
+        ("d", "D", "sw"),
+    ]
+    content = csv_of(table).replace("a,b,\n", "a,b\n" if kind == "short.csv" else "a,b,\n")
+    if kind == "jsonl":
+        rows = (dict(zip(table[0], row, strict=True)) for row in table[1:])
+        content = "".join(json.dumps(row) + "\n" for row in rows)
+    assert read(write(folder / f"x.{kind}", content), EN_IT) == [("c", "C")]
+    empty = write(folder / "empty.csv", csv_of([TABLE[0], ("a", "", "b")]))
+    assert read(empty, EN_IT) == [("a", "b")]
 
 
 def test_column_named_by_its_language_needs_no_column_of_languages(folder: Path):
@@ -158,6 +206,10 @@ OBJECTS = {
     "numpy.csv": """en,de\n"['a' 'b']","['c' 'd']"\n""",
     "string.jsonl": '{"translation": "{\\"en\\": \\"a\\", \\"de\\": \\"b\\"}"}\n',
     "object.jsonl": '{"en": {"text": "a"}, "de": {"text": "b"}}\n',
+    "rows.csv": """en,de\n[{'text': 'a'}],x\n[{'text': 'b'}],y\n""",
+    "bytes.csv": "en,de\nb'a',b'b'\n",
+    "tuple.csv": """en,de\n"('a',)",x\n"('b', 1)",y\n""",
+    "array.csv": """en,de\n"array(['a'], dtype=object)",x\n"array(['b', 'c'])",y\n""",
     "list.json": '[{"src": ["a", "b"], "tgt": ["c", "d"]}]',
 }
 
@@ -170,13 +222,18 @@ def test_dictionary_or_list_in_a_cell_is_an_error_that_shows_one(folder: Path, n
         path = str(folder / name)
         write_table(pa.table({"en": [["a", "b"]], "de": [["c", "d"]]}), path)
     message = error_of(path)
-    assert "is a dictionary or a list, not a text: " in message and "to_json(FILE)" in message
-    assert message.partition("a text: ")[2].startswith(("{'en'", '{"en"', "['a'", "{'text'"))
+    assert (
+        "is a dictionary, a list or bytes, not a text: " in message and "to_json(FILE)" in message
+    )
+    shown = message.partition("a text: ")[2]
+    assert shown.startswith(
+        ("{'en'", '{"en"', "['a'", "{'text'", "[{'t", "b'a'", "('a'", "array([")
+    )
 
 
 def test_single_text_in_brackets_and_other_columns_of_lists_are_no_error(folder: Path):
-    table = """en,de,tags\n"['x', 'y'] is a list",b,"['x', 'y']"\nc,d,['z']\ne,f,\n"""
-    pairs = [("['x', 'y'] is a list", "b"), ("c", "d"), ("e", "f")]
+    table = """en,de,tags\n"['x', 'y'] is a list",b,"['x', 'y']"\n('Tis),b'a,['z']\n[a],('b'),\n"""
+    pairs = [("['x', 'y'] is a list", "b"), ("('Tis)", "b'a"), ("[a]", "('b')")]
     assert read(write(folder / "x.csv", table)) == pairs
 
 
@@ -187,9 +244,12 @@ def test_single_text_in_brackets_and_other_columns_of_lists_are_no_error(folder:
         ("x.csv", "de,note,en\nA,,a\nB,x,b\nC,,c\nD,\n", 1),
         ("x.csv", "Text (en);Text (de);note;page\na;A\nb;B;x\nc;C;;4\n", 2),
         ("x.tsv", 'en\tde\tnote\n"a"\tA\n"b"\tB\tx\n"c"\tC\t""\n', 1),
+        ("x.tsv", "en\tde\na\tA\nx\nb\tB\ny\nc\tC\n", 2),
+        ("x.tsv", 'en\tde\n"a"\t"A"\n"x"\n"b"\t"B"\t""\t\n"c"\t"C"\t\n', 1),
+        ("x.csv", "en,de\na,A,\nx\nb,B,,,\nc,C, \n", 1),
     ],
 )
-def test_rows_without_their_empty_last_fields_are_read_and_counted(
+def test_rows_without_their_empty_last_fields_are_counted_and_others_have_more_of_them(
     folder: Path, name: str, content: str, short: int
 ):
     rows = read_pairs(write(folder / name, content), ("en", "de"))

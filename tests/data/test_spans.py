@@ -200,6 +200,11 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
         ("- a\n  ~~~\n  b\n  ```\n  ~~~~\nc", "⟦- a⟧\n  ~~~\n  b\n  ```\n  ~~~~\n⟦c⟧"),
         ("````\n```\na\n```\n````\nb", "````\n```\na\n```\n````\n⟦b⟧"),
         ("a\n```\nb", "⟦a⟧\n```\nb"),
+        ("+++\na = 1\n+++\nSo", "+++\na = 1\n+++\n⟦So⟧"),
+        ("---\na: b\n...\nSo...\n---", "---\na: b\n...\n⟦So...⟧\n⟦---⟧"),
+        ("Hi\n+++\nyou\n+++", "⟦Hi⟧\n⟦+++⟧\n⟦you⟧\n⟦+++⟧"),
+        ("> a\n> ```\n> b\n> ```\n> c", "⟦> a⟧\n> ```\n> b\n> ```\n⟦> c⟧"),
+        ("1. ~~~\n   b\n   ~~~\nc", "1. ~~~\n   b\n   ~~~\n⟦c⟧"),
         ("```a``` is\nb `c`", "⟦|```a```| is⟧\n⟦b |`c`|⟧"),
     ],
 )

@@ -157,12 +157,6 @@ def is_language(text: str) -> bool:
     return is_code or len(language_codes().get(folded(text.partition(" (")[0]), "")) == 2
 
 
-def is_language_code(text: str) -> bool:
-    """Whether a text begins with a code or an English name of any language, in any case."""
-    first = re.split(r"[\W_]", text.strip().lower())[0]
-    return base_language(first) in registered("language") or first in language_codes()
-
-
 def language_name(code: str) -> str:
     """The English name of a language without its region, or its code if the name is not known."""
     return registered("language").get(base_language(code), [code])[0]

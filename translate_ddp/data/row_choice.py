@@ -10,30 +10,29 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from typing import Any
 
-from translate_ddp.data.languages import folded, folded_names, is_language_code, variant_of
+from translate_ddp.data.languages import folded, folded_names, is_language, variant_of
 from translate_ddp.data.rows import Columns, NumberedRow, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import NoSuchPair, UserError
 
 KindOf = Callable[[str], str | None]  # of a value: None for a row that is not wanted
 SAMPLE_ROWS = 1000  # of the start of a table, which show what its columns hold
 SHOWN_CHARACTERS = 100  # of a cell
-# A dictionary or a list with texts, as JSON, Python and NumPy write it.
-OBJECT = re.compile(r"""\s*[\[{]\s*(["']).*?\1\s*["':,\]}]""", re.DOTALL)
-SPLIT_COLUMNS = ("split", "set", "subset", "partition")
+# A dictionary, a list, a tuple or bytes with texts, as JSON, Python and NumPy write them.
+OBJECT = re.compile(r"""(?s)\s*(?:[\w.]*\(?[\[{][\s\[({]*b?|\(b?|b)(["']).*?\1\s*(["':,\]})]|\Z)""")
 SPLIT_STEMS = {  # the names of splits
     "train": ["train", "training"],
     "validation": ["validation", "valid", "val", "dev", "development"],
     "test": ["test", "test1"],
 }
-# Not the original language of a text that is translated.
 LANGUAGE_COLUMN = re.compile(
-    "(?!.*orig).*(lang|locale|dialect|(^| )(lp|[st]l|l[12]|from|to|pair|direction)( |$))"
+    "lang|locale|dialect|(^| )(lp|[st]l|l[12]|from|to|pair|direction)( |$)"
 )
+OTHER_COLUMN = re.compile("orig|countr|region|market")  # not of the language of a text
 SIDES = {
     "src": re.compile("(^| )(src|source|sl|from|l1)( |$|lang|locale)"),
     "tgt": re.compile("(^| )(tgt|trg|target|translation|tl|to|l2)( |$|lang|locale)"),
 }
-BETWEEN = re.compile(r"\s+to\s+|\W+|_")  # the codes of a pair
+BETWEEN = re.compile(r"\s+to\s+|\W+|_|2")  # the codes of a pair
 
 
 @dataclass
@@ -63,15 +62,15 @@ def find_columns(
 
 
 def check_texts(reading: Reading, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
-    """Raise UserError if most cells of a column are dictionaries or lists."""
+    """Raise UserError if most cells of a column are dictionaries, lists, tuples or bytes."""
     for name, values in zip(names, columns, strict=True):
         filled = [value for value in values if value]
         found = [x for x in filled if isinstance(x, (dict, list)) or OBJECT.match(str(x))]
         if 2 * len(found) > len(filled):
             raise UserError(
-                f"{reading.path}: each cell of column {name} is a dictionary or a list, not a text:"
-                f" {str(found[0])[:SHOWN_CHARACTERS]}. Export one text per cell, in a column for"
-                " each language, or JSON lines whose values are objects. The library datasets"
+                f"{reading.path}: each cell of column {name} is a dictionary, a list or bytes, not"
+                f" a text: {str(found[0])[:SHOWN_CHARACTERS]}. Export one text per cell, a column"
+                " for each language, or JSON lines whose values are objects. The library datasets"
                 " writes them: dataset.flatten().to_csv(FILE), or dataset.to_json(FILE)."
             )
 
@@ -91,34 +90,36 @@ def choose_rows(
         if not any(f" {name} " in f" {folded(names[n])} " for name in folded_names(code))
     ]
     found: dict[int, RowChoice] = {}
-    for place, (name, values) in enumerate(zip(names, columns, strict=True)):
+    for place in (n for n in range(len(names)) if n not in places):
+        name, values = names[place], columns[place]
         texts = [text for text in values if isinstance(text, str) and text.strip()]
-        kind_of = _by_split(wanted, name, texts) or _by_languages(wanted, name, texts, unnamed)
-        if kind_of and place not in places:
+        kind_of = _by_split(wanted, texts)
+        if kind_of := kind_of or _by_languages(reading, name, texts, unnamed, len(values)):
             found[place] = RowChoice(name, kind_of)
     reading.choices[:] = found.values()
     return [*places, *found]
 
 
-def _by_split(wanted: Wanted, name: str, texts: Sequence[str]) -> KindOf | None:
-    """What selects rows by a column of splits, if it is one."""
+def _by_split(wanted: Wanted, texts: Sequence[str]) -> KindOf | None:
+    """What selects rows by a column most of whose values are names of splits."""
     split = wanted.split if wanted.split in SPLIT_STEMS else "train"
 
     def kind_of(text: str) -> str | None:
         return split if folded(text) in SPLIT_STEMS[split] else None
 
     usual = {stem for stems in SPLIT_STEMS.values() for stem in stems}
-    is_choice = folded(name) in SPLIT_COLUMNS and usual.intersection(map(folded, texts))
-    return kind_of if is_choice else None
+    return kind_of if 2 * sum(folded(text) in usual for text in texts) > len(texts) else None
 
 
 def _by_languages(
-    wanted: Wanted, name: str, texts: Sequence[str], unnamed: Sequence[str]
+    reading: Reading, name: str, texts: Sequence[str], unnamed: Sequence[str], rows: int
 ) -> KindOf | None:
-    """What selects rows by a column of languages, if it is one by its name and most values.
+    """What selects rows by a column of languages: by its name and most values, or by all values.
 
-    `unnamed`: the sides whose languages no names of columns tell.
+    `unnamed`: the sides whose languages no names of columns tell. `rows`: of the sample, which may
+    have no values yet. Adds a notice if it seems to have languages, but not the wanted ones.
     """
+    wanted = reading.wanted
     key = folded(re.sub("(?<=[a-z])(?=[A-Z])", " ", name))  # of sourceLang
     own = [side for side, pattern in SIDES.items() if pattern.search(key)]
     sides = [side for side in unnamed if len(own) != 1 or side in own]
@@ -132,10 +133,23 @@ def _by_languages(
         found = ((side, variant_of(text, wanted.both[[*SIDES].index(side)])) for side in sides)
         return next((f"{side} {kind}" for side, kind in found if kind is not None), None)
 
-    if not sides or not LANGUAGE_COLUMN.match(key):
+    if not sides or OTHER_COLUMN.search(key):
         return None
-    codes = sum(is_language_code(text) or kind_of(text) is not None for text in texts)
-    return kind_of if 2 * codes > len(texts) else None
+    is_named = bool(LANGUAGE_COLUMN.search(key))
+    chosen = {text for text in {*texts} if kind_of(text) is not None}
+    firsts = {text: BETWEEN.split(text.strip())[0] for text in texts}  # en of en2it
+    known = {*chosen, *(text for text, first in firsts.items() if is_language(first))}
+    if is_named:  # also codes of three letters, which may be words
+        known |= {text for text, first in firsts.items() if re.fullmatch("[A-Za-z]{3}", first)}
+    are_known = sum(map(known.__contains__, texts)) > (0.5 if is_named else 0.9) * len(texts)
+    if (are_known and (is_named or chosen)) or (is_named and not texts and rows == SAMPLE_ROWS):
+        return kind_of
+    if texts and (are_known or is_named):
+        text = f"{reading.path}: column {name} has {list_names(dict.fromkeys(texts))}, which is not"
+        reading.notices.append(
+            Remark(f"{text} known as {'-'.join(wanted.both)}: all rows are read.")
+        )
+    return None
 
 
 def chosen_rows(
@@ -185,7 +199,7 @@ def _chosen(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
         if len({*kinds.values()} - {None}) > 1:
             raise UserError(
                 f"{text}. Of these, {read} may be {wanted}: ask for one by --lang_src and"
-                " --lang_tgt, or write one code for all. If it has another meaning, rename it."
+                " --lang_tgt, or write one code for all. If it has another meaning, delete it."
             )
         if None in kinds.values():
             reading.notices.append(Remark(f"{text}. Of these, {read} is read for {wanted}."))

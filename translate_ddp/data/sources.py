@@ -33,7 +33,6 @@ from translate_ddp.data.hub_datasets import read_copy, read_hub
 from translate_ddp.data.languages import Direction
 from translate_ddp.data.pair_store import SAMPLE_PAIRS, Pair
 from translate_ddp.data.readers.corpus_files import (
-    LOCK,
     READERS,
     Located,
     check_file,
@@ -44,7 +43,7 @@ from translate_ddp.data.readers.corpus_files import (
     table_rows,
 )
 from translate_ddp.data.readers.spreadsheet import is_spreadsheet, sheet_names
-from translate_ddp.data.readers.streams import COMPRESSIONS, spooled
+from translate_ddp.data.readers.streams import COMPRESSIONS, LOCK, spooled
 from translate_ddp.data.row_choice import SPLIT_STEMS
 from translate_ddp.data.rows import (
     BY_POSITION,
@@ -179,7 +178,7 @@ def _locate(name: str, split: str, languages: Languages, options: SourceOptions)
             " passed by its name, such as Helsinki-NLP/opus_books."
         )
     with explain_read_errors(name, "Check the name and the permissions."):
-        path = Path(name) if name.startswith(LOCK) else spooled(Path(name).expanduser())
+        path = Path(name) if LOCK.match(name) else spooled(Path(name).expanduser())
         found = (
             _demo(name, languages)
             or _find_sheets(path, languages, options)

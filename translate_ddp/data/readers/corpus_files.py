@@ -18,6 +18,7 @@ from translate_ddp.data.readers.records import count_parquet_rows, read_json, re
 from translate_ddp.data.readers.spreadsheet import SPREADSHEETS, read_spreadsheet
 from translate_ddp.data.readers.streams import (
     COMPRESSIONS,
+    LOCK,
     compression_of,
     first_bytes,
     read_lines,
@@ -50,7 +51,6 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(SPREADSHEETS, read_spreadsheet),
 }
 ONE_SIDE: dict[str, Reader] = {".sgm": read_sgm, ".sgml": read_sgm}
-LOCK = "~$"  # the start of the name of a file that Office keeps beside an open document
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
 
 Pair = tuple[Path | None, Path | None]
@@ -90,9 +90,6 @@ def check_file(path: Path) -> None:
         raise UserError(f"{path} is a folder." if path.is_dir() else f"There is no file {path}.")
     if path.stat().st_size == 0:
         raise UserError(f"{path} is empty.")
-    if path.name.startswith(LOCK):
-        name = path.name.removeprefix(LOCK)
-        raise UserError(f"{path} is no corpus: Excel keeps it while {name} is open. Pass {name}.")
     if compression_of(path) and reader_of(path) in (read_parquet, read_spreadsheet):
         kind = without_compression(path).suffix
         raise UserError(f"{path}: {kind} is compressed inside. Decompress the file.")
@@ -259,7 +256,7 @@ def find_shards(pattern: str, languages: Languages, options: SourceOptions) -> L
     be read together.
     """
     found = sorted(path for path in map(Path, glob.glob(pattern)) if not path.is_dir())
-    matches = [path for path in found if not path.name.startswith(LOCK)]
+    matches = [path for path in found if not LOCK.match(path.name)]
     if not matches:
         return None
     others: list[Path] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 
 from translate_ddp.console import counted
 from translate_ddp.data.languages import CLEAR, Direction
@@ -208,8 +208,8 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
         # No text has a separator and a line break: it is the ends of two rows.
         widths = {line.count(separator) + 1 for line in row.split("\n")}
         is_joined = "\n" in row and widths == {len(fields)}
-        is_short = 1 < len(fields) < width  # it lacks its last fields
-        is_other = not is_short and width not in (0, len(fields))
+        is_long = any(each.strip('"') for each in fields[width:])
+        is_other = width and (is_long or (len(fields) == 1 < width and separator in row))
         if is_joined or not is_row(row) or ('"' in row and is_other):
             return number, row
         for column, text in enumerate(fields):
@@ -264,8 +264,8 @@ class Table:
     def columns(self, rows: list[list[str]], lines: Sequence[int]) -> Columns:
         """The wanted columns of the next rows, which begin in these lines.
 
-        Raises UserError if there are no such columns, or if a row has more fields than the first
-        one, or only one. Empty lines are left out, except of a table with one column.
+        Raises UserError if there are no such columns, or if a row has texts in more fields than the
+        first one has. Empty lines are left out, except of a table with one column.
         """
         self._last += len(rows)
         if not self._width:
@@ -280,19 +280,19 @@ class Table:
             return [[] for _ in self.places or self._wanted.sides]
         if any(len(row) != self._width for row in rows):
             rows = [row for row, line in zip(rows, lines, strict=True) if self._is_whole(row, line)]
-            rows = [row + [""] * (self._width - len(row)) for row in rows]
+            rows = [row[: self._width] + [""] * (self._width - len(row)) for row in rows]
         return [[row[place] for row in rows] for place in self.places]
 
     def _is_whole(self, row: list[str], line: int) -> bool:
-        """Whether the row is not empty. Raises UserError if it has one field or too many."""
+        """Whether the row is not empty. Raises UserError if it has text in too many fields."""
         if not any(map(str.strip, row)):
             return len(row) == self._width
-        if 1 < len(row) < self._width:
+        if len(row) < self._width:
             self.short.append(line)
-        elif len(row) != self._width:
+        elif any(map(str.strip, row[self._width :])):
             raise UserError(
                 f"{self._path} cannot be read: line {line:,} has {counted(len(row), 'field')}, "
-                f"but the first row has {self._width}. An empty field needs its separator. A field"
+                f"but the first row has {self._width}. A field"
                 " with a separator, a quote or a line break must be in quotes; if it is, pass"
                 " --quoting csv. If R wrote names of rows, which the first row lacks, write the"
                 " file with row.names=FALSE."
@@ -307,8 +307,8 @@ class Table:
         # A header may be in quotes alone.
         cells = [normalize(cell).strip(' "') for cell in rows[first]]
         self._width = len(cells)
-        sample = [row for row in rows[first + 1 : first + SAMPLE_ROWS] if len(row) == self._width]
-        columns = [[row[place] for row in sample] for place in range(self._width)]
+        sample = zip_longest(*rows[first : first + 1 + SAMPLE_ROWS], fillvalue="")
+        columns = [column[1:] for column in islice(sample, self._width)]
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
             self.places = [cells.index(name) for name in names]

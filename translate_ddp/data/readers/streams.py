@@ -50,6 +50,8 @@ COMPRESSIONS = {
 }
 MARKUP = (".tmx", ".sgm", ".sgml")  # endings of what is read
 CONVERT = "save it as text in UTF-8, one text per line, or as CSV with a column for each language"
+# The name of a file that Office or LibreOffice keeps beside an open document.
+LOCK = re.compile(r"(?:~\$|\.~lock\.)(.+?)#?")
 AS_SPREADSHEET = "save a spreadsheet as .xlsx or .ods"
 # What the content begins with -> what it is, and what to do.
 DOCUMENTS = {
@@ -61,22 +63,25 @@ DOCUMENTS = {
     rb"%PDF-|\{\\rtf": f"a document (PDF or RTF): {CONVERT}",
     rb"\xd0\xcf\x11\xe0": f"an old .xls or .doc, or has a password: {AS_SPREADSHEET}, without a"
     f" password, or {CONVERT}",
-    rb"WEBVTT|\[Script Info\]|\s*(\d+\s*\n)?(\d+:)?\d+:\d\d[,.]\d+( *-->|,\d)": "subtitles:"
-    f" {CONVERT}",
+    rb"WEBVTT|\[Script Info\]|\s*(\d+\s*\n)?\[?(\d+:)?\d+:\d\d[,.]\d+( *-->|,\d)"
+    rb"|\s*[\[{]\d+[\]}][\[{]\d*[\]}]": f"subtitles: {CONVERT}",
     rb"SQLite format 3": "a database, as of a translation memory: export it as .tmx",
     rb'(#[^\n]*\n|\s)*msg(id|ctxt) "': f"a catalogue of gettext: {CONVERT}",
     rb"\s*(<[?!][^>]*>\s*)*<tmx\b": "a translation memory: rename it to end in .tmx",
     rb"\s*(<[?!][^>]*>\s*)*<(src|ref|tst)set\b": "an SGML test set: rename it to end in .sgm",
-    rb"\s*<(\?xml\s|!doctype\s|html\b|xliff\b)": f"XML, XLIFF or HTML: {CONVERT}",
+    # In a first line without text, any element is the root of a document.
+    rb"\s*<(\?xml\s|!doctype\s|html\b|xliff\b|!--|[a-z][^<>]*>[ \t\r]*\n\s*<[a-z!])": "XML, XLIFF"
+    f" or HTML: {CONVERT}",
 }
-# Files whose texts have keys or times, and how their lines begin.
-KEYED = ".ass .ftl .ini .lrc .po .pot .properties .srt .ssa .strings .toml .vtt .xlf .yaml .yml"
+# Files whose texts have keys, times or code, and how their lines begin.
+KEYED = """arb ass cfg conf env ftl ini js lrc php plist po pot properties resx smi srt ssa strings
+    sub tex toml ttml vtt xhtml xlf xml yaml yml""".split()
 KEY = re.compile(
     r"""(?x)\s*(?:-\s+)?(?:(?:[\w.-]{2,}|"[^"]+"|'[^']+')\s*=(?!=)  # greeting = Good morning
         |["'][^"']+["']\s*:\s                                   # "greeting": "Good morning"
         |[a-z][\w-]*(?:\.[\w-]+)+:\s                            # menu.greeting: Good morning
         |[a-z][\w-]*:\s+["'|>&{[]                               # greeting: "Good morning"
-        |\[\d+:\d\d[.:]\d+\])                                   # [00:12.00]Good morning
+        |\[\d+:\d\d[.:]\d+)                                     # [00:12.00]Good morning
         |\s+(?:-\s+)?[a-z][\w-]*:(?:\s|\Z)                      # indented greeting: Good morning
     """
 )
@@ -146,6 +151,10 @@ def _check_compression(path: Path, head: bytes) -> bool:
 
 def check_content(path: Path, content: bytes) -> None:
     """Raise UserError if it is neither text nor in the format of its name."""
+    if lock := LOCK.fullmatch(path.name):
+        raise UserError(
+            f"{path} is no corpus: a program keeps it while {lock[1]} is open. Pass {lock[1]}."
+        )
     content = content.removeprefix(codecs.BOM_UTF8)
     ending = without_compression(path).suffix.lower()
     if content.lstrip().startswith(b"<") and ending in MARKUP:
@@ -315,13 +324,13 @@ class TextFile:
 def read_lines(reading: Reading) -> Iterator[Columns]:
     """One column: the lines of a file, in whatever language.
 
-    Raises UserError if keys or times are beside the texts, which would be translated too: by the
-    name of the file, or in half of its first lines that are no comments.
+    Raises UserError if keys, times or code are beside the texts, which would be translated too: by
+    the name of the file, or in half of its first lines that are no comments.
     """
-    path, ending = reading.path, without_compression(reading.path).suffix.lower()
-    lines = first_bytes(path).decode(errors="replace").splitlines()[:TRIED_LINES]
+    ending = without_compression(reading.path).name.lower().rpartition(".")[2]  # also of .env
+    lines = first_bytes(reading.path).decode(errors="replace").splitlines()[:TRIED_LINES]
     tried = [line for line in lines if has_letter(line) and not COMMENT.match(line)]
     is_keyed = sum(KEY.match(line) is not None for line in tried) >= max(2, len(tried) / 2)
-    if is_keyed or (ending in KEYED.split() and ending[1:] not in reading.wanted.languages):
-        raise UserError(f"{path} cannot be read: it has keys or times beside its texts: {CONVERT}.")
+    if is_keyed or (ending in KEYED and ending not in reading.wanted.languages):
+        raise UserError(f"{reading.path} cannot be read: it has keys, times or code: {CONVERT}.")
     return ([lines] for lines in TextFile(reading).blocks())
