@@ -123,11 +123,11 @@ def validation_bleu(weights: Weights, corpus: Corpus) -> float:
     """BLEU of greedy search, as in a validation of train.py."""
     data, device = corpus.data, default_device()
     dtype = choose_dtype("auto", device)
-    model = Transformer(corpus.config.model, len(data.tokenizer), dtype=dtype)
+    model = Transformer(corpus.config.model, len(data.facts.tokenizer), dtype=dtype)
     model.load_state_dict(weights)
     engine = TorchEngine(ready_to_decode(model.to(device, dtype)).eval(), device)
     pairs = data.validation
     found = engine.translate([pairs.source[row] for row in range(len(pairs))], GREEDY)
-    predictions = data.tokenizer.decode([best.ids for (best,) in found])
+    predictions = data.facts.tokenizer.decode([best.ids for (best,) in found])
     texts = (data.validation_sources, predictions, data.validation_references)
     return score_texts(*texts, corpus.config.corpus.lang_tgt[0])["BLEU"]

@@ -193,7 +193,8 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
     model = trained_model(trained)
     prepared = choose_sentences(model, "", "", trained)
     assert len(prepared.sources) == len(prepared.references) > 0
-    assert model.tokenizer.encode(prepared.source_texts) == [list(ids) for ids in prepared.sources]
+    ids = model.facts.tokenizer.encode(prepared.source_texts)
+    assert ids == [list(each) for each in prepared.sources]
     (tmp_path / "a").write_text("sun  moon\ntree\n")
     chosen = choose_sentences(model, str(tmp_path / "a"), "", trained)
     assert chosen.source_texts == ["sun moon", "tree"] and chosen.references == []

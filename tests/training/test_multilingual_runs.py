@@ -98,13 +98,13 @@ def test_fine_tuned_model_keeps_its_tags_and_a_new_language_has_their_mean(
 ):
     parent = last_state(trained.folder)
     size = len(parent["model"]["embedding.weight"]) - 2
-    assert parent["run"]["extra_tokens"] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
+    assert parent["facts"]["extra_tokens"] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
     for target, tags in (("de", [">>de<<", ">>fr<<"]), ("it", [">>de<<", ">>fr<<", ">>it<<"])):
         child = start("--lang_tgt", target, "--init_from", checkpoint(trained), "--lr", "1e-12")
         child.start("--max_steps", "1").succeed()
         state = last_state(child.folder)
-        assert state["run"]["extra_tokens"] == [*SPAN_TOKENS, *tags]
-        assert state["run"]["directions"] == [["en", target]]
+        assert state["facts"]["extra_tokens"] == [*SPAN_TOKENS, *tags]
+        assert state["facts"]["directions"] == [["en", target]]
         rows_VD = state["model"]["embedding.weight"]
         assert len(rows_VD) == size + len(tags)
         expected_VD = parent["model"]["embedding.weight"]

@@ -19,7 +19,7 @@ from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
-from tests.helpers.states import make_state
+from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data import tokenizer
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.tokenizer import train_tokenizer
@@ -36,7 +36,7 @@ from translate_ddp.training.trainer import Trainer
 DATA: Any = SimpleNamespace(
     fingerprint="data",
     validation_fingerprint="held out",
-    tokenizer=SimpleNamespace(fingerprint="tokens"),
+    facts=make_facts(TOKENIZER),
     variants=None,
 )
 

@@ -12,14 +12,14 @@ from translate_ddp.errors import UserError
 from translate_ddp.training.state import RunState
 
 PARTS = [part.name for part in fields(RunState)]
-RUN = make_state().to_dict()["run"]
+RUN, FACTS = make_state().to_dict()["run"], make_state().facts.to_dict()
 
 
 def test_names_in_the_file_are_stable():
     # Other programs read these.
     file = make_state(7).to_dict()
     assert file.keys() == {"format", "version", *PARTS}
-    assert file["format"] == 4 and file["version"] == __version__
+    assert file["format"] == 5 and file["version"] == __version__
     assert file["model"].keys() == {"weights"} and "state" in file["optimizer"]
     assert file["position"]["global_step"] == 7
 
@@ -33,7 +33,7 @@ def test_other_formats_are_rejected_in_one_sentence(header: dict[str, Any], vers
         RunState.from_dict(header, "old.pt")
     assert str(raised.value) == (
         f"old.pt has checkpoint format {header['format']}, but translate_ddp {__version__} reads "
-        f"format 4: use the version that wrote it ({version}), or train again in another "
+        f"format 5: use the version that wrote it ({version}), or train again in another "
         "--model_folder."
     )
 
@@ -61,10 +61,16 @@ def test_missing_part_is_named(part: str):
         ("position", {"epoch": 1, "unknown": 2}),
         ("run", {}),
         ("run", "text"),
-        ("run", {name: value for name, value in RUN.items() if name != "directions"}),
+        ("run", {name: value for name, value in RUN.items() if name != "config"}),
         ("run", RUN | {"identity": {}}),
         ("run", RUN | {"run_id": 1}),
-        ("run", RUN | {"longest_source": "44"}),
+        ("facts", 1),
+        ("facts", FACTS | {"tokenizer": 1}),
+        ("facts", FACTS | {"tokenizer": "{}"}),
+        ("facts", FACTS | {"directions": [["en"]]}),
+        ("facts", FACTS | {"longest_source": None}),
+        ("facts", FACTS | {"length_ratios": {"en-it": [2.0]}}),
+        ("facts", FACTS | {"identifier": {"languages": ["en", "it"], "log_probs_LV": "AAAA"}}),
         ("run", RUN | {"identity": {"always": 1, "within_epoch": {}}}),
         ("log_offset", {"size": "3"}),
     ],

@@ -8,6 +8,7 @@ import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.identifier import count_tokens
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.tokenizer import (
     SPAN_TOKENS,
     UNK,
@@ -51,41 +52,37 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     return adopted
 
 
-def choose_extra_tokens(config: Config, source: RunState | None) -> ExtraTokens:
-    """The extra tokens of a run: those of the checkpoint, and a tag for each further language.
+def choose_extra_tokens(config: Config, known: ModelFacts | None) -> ExtraTokens:
+    """The extra tokens of a run: those of the `known` model, and a tag for each further language.
 
     A new run has span tokens if its tokenizer encodes text around them. A run of one direction that
-    starts from no model with tags has no tags. Raises UserError if `--tokenizer_file` is unusable.
+    starts from no model with tags has none. Raises UserError if `--tokenizer_file` is unusable.
     """
     corpus = config.corpus
-    if source is None:
+    if known is None:
         file = existing_tokenizer(config.tokenizer, corpus.languages_name)
         has_spans = config.tokenizer.tokenizer != "word" if file is None else file.can_mark
-        known = ExtraTokens(SPAN_TOKENS * has_spans)
+        extra = ExtraTokens(SPAN_TOKENS * has_spans)
     else:
-        known = source.extra
-    if not (corpus.has_several or known.num_tags):
-        return known
+        extra = known.extra
+    if not (corpus.has_several or extra.num_tags):
+        return extra
     sources, targets = zip(*corpus.requested, strict=True)
-    return ExtraTokens.of([*targets, *sources * corpus.bidirectional], known)
+    return ExtraTokens.of([*targets, *sources * corpus.bidirectional], extra)
 
 
-def describe_weights(data: PreparedData, state: RunState) -> list[str]:
-    """How well the weights of `--init_from` fit the corpus."""
-    fit = describe_fit(data.train, data.tokenizer)
-    return [fit, *describe_languages(data.directions, state)]
+def describe_weights(data: PreparedData, known: ModelFacts) -> list[str]:
+    """How well the weights of the `known` model fit the corpus."""
+    fit = describe_fit(data.train, data.facts.tokenizer)
+    return [fit, *describe_languages(data.facts.directions, known.directions)]
 
 
-def describe_languages(directions: Sequence[LanguagePair], state: RunState) -> list[str]:
-    """A message if the checkpoint lacks one of the directions."""
-    before = [str(pair) for pair in state.directions]
-    now = [str(pair) for pair in directions]
-    if set(now) <= set(before):
+def describe_languages(now: Sequence[LanguagePair], before: Sequence[LanguagePair]) -> list[str]:
+    """A message if the directions of the checkpoint, `before`, lack one of this run's."""
+    if {*now} <= {*before}:
         return []
-    return [
-        f"The weights of --init_from were trained for {' '.join(before)}, this run is for "
-        f"{' '.join(now)}."
-    ]
+    trained, wanted = (" ".join(map(str, pairs)) for pairs in (before, now))
+    return [f"The weights of --init_from were trained for {trained}, this run is for {wanted}."]
 
 
 def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
@@ -95,7 +92,8 @@ def describe_fit(pairs: ParallelDataset, tokenizer: Tokenizer) -> str:
     is_part = np.array(["\ufffd" in piece for piece in pieces])
     is_part[UNK] = True
     characters = np.array([len(piece) for piece in pieces])
-    counts = count_tokens(pairs.source, len(pieces)) + count_tokens(pairs.target, len(pieces))
+    sides = pairs.source, pairs.target
+    counts = np.sum([count_tokens(side.tokens, len(pieces)) for side in sides], axis=0)
     total = counts.sum()
     return (
         f"{counts @ is_part / total:.1%} of the corpus's {total:,} tokens are [UNK] or parts of "

@@ -58,10 +58,10 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped proces
 def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
     """The facts of this start of the run, on rank 0. Every rank must call it."""
     world, data, sampler = trainer.world, trainer.data, trainer.sampler
+    directions = data.facts.directions
     ranks = describe_ranks(world.gather(describe_rank(world)))
     if not world.is_main:
         return None
-    directions = data.directions
     forward = [pair for n, pair in enumerate(directions) if pair.reverse not in directions[:n]]
     corpus = config["corpus"]
     return LaunchFacts(
@@ -73,7 +73,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         python=platform.python_version(),
         lang_src=side_name(pair.src for pair in forward),
         lang_tgt=side_name(pair.tgt for pair in forward),
-        targets=list(dict.fromkeys(pair.tgt for pair in data.directions)),
+        targets=list(dict.fromkeys(pair.tgt for pair in directions)),
         datasets=[short_name(name) for name in corpus["dataset"]],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
@@ -91,7 +91,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         train_pairs=len(data.train),
         validation_pairs=len(data.validation),
         validated_pairs=len(trainer.validator.data.pairs) * trainer.validator.samples,
-        vocab_size=len(data.tokenizer),
+        vocab_size=len(data.facts.tokenizer),
         dropped=data.dropped,
         padding=padding_of(trainer.loader),
         **count_lengths(sampler.lengths),
@@ -215,7 +215,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
         "steps": f"{step} per step over all ranks, {counted(steps, 'step')} per epoch, "
         f"{launch.padding:.1%} padding",
-        "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.directions))}: "
+        "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.facts.directions))}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(trainer, datasets),
@@ -281,14 +281,15 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
 def describe_mix(trainer: Trainer, datasets: Sequence[str]) -> dict[str, str]:
     """The pairs of each dataset in an epoch, then of each direction; none if it has all of them."""
     mix, data, counts = trainer.sampler.mix, trainer.data, Counter[str]()
+    directions = data.facts.directions
     if mix.draws_all_once:
         return {}
     for count, block in zip(mix.counts, data.blocks, strict=True):
         counts[datasets[block.dataset]] += count
-        if len(data.directions) > 1:
-            counts[str(data.directions[block.direction])] += count
+        if len(directions) > 1:
+            counts[str(directions[block.direction])] += count
     pairs = " + ".join(f"{counts[name]:,} of {name}" for name in datasets)
-    others = [f"{counts[name]:,} {name}" for name in map(str, data.directions) if counts[name]]
+    others = [f"{counts[name]:,} {name}" for name in map(str, directions) if counts[name]]
     return {"epoch": pairs + f" ({', '.join(others)})" * bool(others) + " pairs"}
 
 
@@ -420,8 +421,8 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
         options += f" --model_folder {shlex.quote(str(store.folder))}"
     if store.basename != CheckpointConfig.model_basename:
         options += f" --model_basename {shlex.quote(store.basename)}"
-    source, target = trainer.data.directions[0]
-    if not {(source, target), (target, source)}.issuperset(trainer.data.directions):
+    if trainer.data.facts.usual_direction is None:
+        source, target = trainer.data.facts.directions[0]
         options += f" --from {source} --to {target}"
     return (
         f"Finished at {position}{reason}, after {duration}.{best}\n"

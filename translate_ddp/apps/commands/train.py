@@ -93,10 +93,9 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
     config = _with_nested(config, nested)
-    if (metric := config.train.best_metric) != "auto":
-        pairs = config.corpus.requested
-        reverse = [pair.reverse for pair in pairs] * config.corpus.bidirectional
-        find_metric(metric, pairs + reverse)
+    pairs = config.corpus.requested
+    reverse = [pair.reverse for pair in pairs] * config.corpus.bidirectional
+    find_metric(config.train.best_metric, pairs + reverse)
     return config, given | nested.keys()
 
 
