@@ -36,7 +36,7 @@ def test_saved_state_can_be_loaded(store: CheckpointStore):
     path = store.save(make_state(7))
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
     state = load(path)
-    assert_same_tree(vars(state), vars(make_state(7)))
+    assert_same_tree(state.to_dict(), make_state(7).to_dict())
     assert names(store) == [path.name]  # no temporary file is left
 
 

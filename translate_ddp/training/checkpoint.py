@@ -45,6 +45,7 @@ from translate_ddp.training.checkpoint_name import (
     digest_in,
     parse_name,
 )
+from translate_ddp.training.fine_tuning import add_new_tags
 from translate_ddp.training.optimizer import moments_of
 from translate_ddp.training.state import RunState
 
@@ -474,9 +475,7 @@ def load_into(
             with library_call():
                 state = load(found.path, mapped=True)
                 if optimizer is None:  # the first weights of a new run, whose languages may be more
-                    table_VD, own_VD = state.model["embedding.weight"], model.embedding.weight
-                    tables = table_VD, own_VD.detach(), state.facts.extra.num_tags
-                    state.model["embedding.weight"] = with_new_tags(*tables)
+                    add_new_tags(state, model)
                 model.load_state_dict(state.model)
                 if optimizer is not None:
                     _copy_moments(optimizer, state.optimizer)
@@ -495,18 +494,6 @@ def load_into(
     for tensor in tensors:
         world.broadcast_(tensor, owner)
         heartbeat()
-
-
-def with_new_tags(saved_VD: Tensor, own_VD: Tensor, tags: int) -> Tensor:
-    """The saved embedding, with a row for each tag that only this run has.
-
-    It is the mean of the `tags` last saved rows, so that the model starts from what its languages
-    have in common; the run's own one if there are none.
-    """
-    new_VD = own_VD[len(saved_VD) :].cpu()
-    if tags:
-        new_VD = saved_VD[-tags:].mean(dim=0, keepdim=True).expand_as(new_VD)
-    return torch.cat([saved_VD, new_VD])
 
 
 def _copy_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:

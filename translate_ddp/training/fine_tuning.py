@@ -1,10 +1,11 @@
-"""Settings and tokenizer of a run that starts from the weights of another one (`--init_from`)."""
+"""Settings, tokens and first weights of a run that starts from another one (`--init_from`)."""
 
 from collections.abc import Sequence, Set
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.identifier import count_tokens
@@ -17,6 +18,7 @@ from translate_ddp.data.tokenizer import (
     existing_tokenizer,
 )
 from translate_ddp.errors import UserError, first_line
+from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import Config, LanguagePair, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
@@ -69,6 +71,19 @@ def choose_extra_tokens(config: Config, known: ModelFacts | None) -> ExtraTokens
         return extra
     sources, targets = zip(*corpus.requested, strict=True)
     return ExtraTokens.of([*targets, *sources * corpus.bidirectional], extra)
+
+
+def add_new_tags(state: RunState, model: Transformer) -> None:
+    """Add a row to the embedding of the state for each tag that only the model has.
+
+    It is the mean of the rows of the state's tags, so that the model starts from what its languages
+    have in common; without tags, the model's own row.
+    """
+    saved_VD, tags = state.model["embedding.weight"], state.facts.extra.num_tags
+    new_VD = model.embedding.weight.detach()[len(saved_VD) :].cpu()
+    if tags:
+        new_VD = saved_VD[-tags:].mean(dim=0, keepdim=True).expand_as(new_VD)
+    state.model["embedding.weight"] = torch.cat([saved_VD, new_VD])
 
 
 def describe_weights(data: PreparedData, known: ModelFacts) -> list[str]:

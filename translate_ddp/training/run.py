@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import math
 import os
 import shlex
 import time
@@ -65,10 +66,11 @@ from translate_ddp.training.optimizer import allocate_moments, build_optimizer
 from translate_ddp.training.report_sink import ReportSink, attention_of
 from translate_ddp.training.run_info import (
     NO_STEP_LEFT,
+    describe_end,
     describe_launch,
     describe_rate_change,
     describe_start,
-    end_run,
+    early_end,
     tracker_config,
 )
 from translate_ddp.training.state import Position, RunIdentity, RunInfo, RunState
@@ -78,6 +80,7 @@ from translate_ddp.training.trainer import Trainer
 
 RECORD_SECONDS = 5.0  # for the page of the run, when it ends by an error
 UPLOAD_SECONDS = 10.0  # for the uploads of trackers, then
+STOPPED_UPLOAD_SECONDS = 5.0  # for them after a stop: the launcher ends the process soon
 
 
 @dataclass
@@ -133,8 +136,26 @@ class Run:
         """Train to the end; False after a request to stop."""
         with self.trainer.logbook:
             is_finished = self.trainer.fit()
-            end_run(self.trainer, is_finished, self.started)
+            self._end(is_finished)
         return is_finished
+
+    def _end(self, is_finished: bool) -> None:
+        """Write STATUS.json, print how the run ended, and close the logbook."""
+        trainer, world = self.trainer, self.trainer.world
+        world.supervisor.begin_ending()
+        # Other ranks may not have received the reason yet.
+        reasons = filter(None, world.gather(world.supervisor.stop_reason or ""))
+        stop_reason = None if is_finished else next(reasons)
+        if world.is_node_leader:
+            trainer.checkpoints.folder.write_status(
+                "preempted" if stop_reason else "finished",
+                stop_reason or early_end(trainer),
+                epoch=trainer.position.current_epoch,
+                step=trainer.checkpoints.saved_step,
+                checkpoint=trainer.checkpoints.saved_name,
+            )
+        trainer.logbook.message(describe_end(trainer, stop_reason, self.started))
+        trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
 
 
 # --- the folder and the checkpoint ---

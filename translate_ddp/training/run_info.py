@@ -49,7 +49,6 @@ NO_STEP_LEFT = (
     "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
     "--preload '' for a new run."
 )
-STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 
 
 # --- facts ---
@@ -376,28 +375,6 @@ def unused_limit(batches: Mapping[str, Any]) -> str | None:
 
 
 # --- the message at the end ---
-
-
-def end_run(trainer: Trainer, is_finished: bool, started: float) -> None:
-    """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
-
-    `started` is the time of the start on the monotonic clock.
-    """
-    world, position = trainer.world, trainer.position
-    world.supervisor.begin_ending()
-    # Other ranks may not have received the reason yet.
-    reasons = [reason for reason in world.gather(world.supervisor.stop_reason or "") if reason]
-    stop_reason = None if is_finished else reasons[0]
-    if world.is_node_leader:
-        trainer.checkpoints.folder.write_status(
-            "preempted" if stop_reason else "finished",
-            stop_reason or early_end(trainer),
-            epoch=position.current_epoch,
-            step=trainer.checkpoints.saved_step,
-            checkpoint=trainer.checkpoints.saved_name,
-        )
-    trainer.logbook.message(describe_end(trainer, stop_reason, started))
-    trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
 
 
 def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
