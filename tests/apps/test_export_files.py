@@ -45,7 +45,7 @@ def exported(trained: Path, tmp_path: Path) -> Path:
 def test_exported_file_has_the_weights_and_no_trace_of_the_run(exported: Path, trained: Path):
     before, after = last_state(trained), torch.load(exported, weights_only=True)
     assert_same_tree(before["model"], after["model"])
-    assert before["tokenizer"] == after["tokenizer"]
+    assert before["facts"]["tokenizer"] == after["facts"]["tokenizer"]
     assert after["optimizer"] == after["meters"] == {} and after["run"]["history"] == []
     content = exported.read_bytes()
     corpus = Path(before["run"]["config"]["corpus"]["dataset"][0])
