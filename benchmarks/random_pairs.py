@@ -6,7 +6,8 @@ import numpy as np
 
 from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.mix import Block
-from translate_ddp.data.tokenizer import SPECIAL_TOKENS, Tokenizer
+from translate_ddp.data.model_facts import ModelFacts
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, SPECIAL_TOKENS, Tokenizer
 from translate_ddp.settings import LanguagePair
 
 TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
@@ -76,16 +77,16 @@ def _rows(lengths_N: np.ndarray, vocabulary: int, random: np.random.Generator) -
 
 def _training_data(source: Ragged, target: Ragged, vocabulary: int) -> PreparedData:
     """These pairs; the validation set is empty."""
+    directions = [LanguagePair("en", "it")]
     return PreparedData(
         train=ParallelDataset(source, target),
         validation=ParallelDataset(Ragged.of([]), Ragged.of([])),
         validation_sources=[],
         validation_references=[],
-        tokenizer=Vocabulary(vocabulary),
+        facts=ModelFacts(Vocabulary(vocabulary), NO_EXTRA_TOKENS, directions, 0, {}, {}, None),
         dropped={},
         fingerprint="",
         validation_fingerprint="",
         blocks=[Block(0, 0, len(source))],
-        directions=[LanguagePair("en", "it")],
         validation_sizes=[0],
     )

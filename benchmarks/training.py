@@ -111,7 +111,7 @@ def prepare_task(settings: TrainingBenchmark, work: Path) -> dict[str, Any]:
         prepared=str(corpus.folder),
         flags=flags,
         pairs=len(corpus.data.train),
-        vocabulary=len(corpus.data.tokenizer),
+        vocabulary=len(corpus.data.facts.tokenizer),
         sentences=round(batches.batch_tokens / mean_target),
         batch_tokens=batches.batch_tokens,
         seq_len=batches.seq_len,
@@ -129,7 +129,7 @@ def write_as_words(data: PreparedData, work: Path) -> None:
     for side, rows_of_side in (("src", data.train.source), ("tgt", data.train.target)):
         with (work / f"corpus.{side}.txt").open("w") as file:
             file.writelines(" ".join(map(str, row.tolist())) + "\n" for row in rows_of_side)
-    words = range(len(SPECIAL_TOKENS), len(data.tokenizer))
+    words = range(len(SPECIAL_TOKENS), len(data.facts.tokenizer))
     (work / "vocabulary.txt").write_text("".join(f"{word}\n" for word in words))
 
 

@@ -78,7 +78,7 @@ def open_training(
         with nullcontext(joined) if joined else open_world(config.distributed) as world:
             prepared = Path(config.checkpoint.model_folder) / "data"
             data = data or prepare_data(config, prepared, world)
-            model = build_model(config, data, world)
+            model = build_model(config, data.facts, world)
             yield Training(
                 config,
                 model,
@@ -175,7 +175,7 @@ class Corpus:
         return {
             "corpus": f"{' '.join(map(short, corpus.dataset))} {'-'.join(corpus.languages)}, "
             f"{len(self.data.train):,} pairs, {len(self.data.validation):,} for validation",
-            "vocabulary": f"{len(self.data.tokenizer):,}",
+            "vocabulary": f"{len(self.data.facts.tokenizer):,}",
             "model": f"{shape.num_encoder_layers}+{shape.num_decoder_layers} layers, "
             f"width {shape.d_model}, {shape.num_heads} heads, feed-forward {shape.d_ff}, "
             f"dropout {shape.dropout:g}",

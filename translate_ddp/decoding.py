@@ -17,9 +17,9 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from translate_ddp.data.dataset import MORE_TOKENS
-from translate_ddp.data.sentences import cut, find_parts
-from translate_ddp.data.tokenizer import EOS, UNK, ExtraTokens, Tokenizer
+from translate_ddp.data.model_facts import MORE_TOKENS, ModelFacts
+from translate_ddp.data.sentences import cut, find_parts, space_between
+from translate_ddp.data.tokenizer import EOS, UNK
 from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search import Hypothesis
@@ -95,24 +95,18 @@ class Decoder:
     def __init__(
         self,
         engine: Engine,
-        tokenizer: Tokenizer,
-        extra: ExtraTokens,
+        facts: ModelFacts,
         direction: LanguagePair,
-        longest_source: int,
-        length_ratio: float,
-        space: str,
-        median_ratio: float = 0.0,
+        accepts_short: bool = False,
     ) -> None:
-        """A sentence of more than `longest_source` tokens is cut; `space` joins its translations.
-
-        Usual translations have at most `length_ratio` times as many tokens as the source and 10,
-        and about `median_ratio` times as many as the source; 0: short ones are accepted.
+        """A sentence longer than the longest source is cut, and so is one whose translation is
+        short for its length, unless that is accepted.
         """
-        self._engine, self._tokenizer = engine, tokenizer
-        self._direction, self._tag = direction, list(extra.tag(tokenizer, direction.tgt))
-        self._spans = range(len(tokenizer), extra.num_outputs(tokenizer))  # token ids
-        self._longest, self._ratio, self._space = longest_source, length_ratio, space
-        self._median = median_ratio
+        self._engine, self._tokenizer, self._direction = engine, facts.tokenizer, direction
+        self._longest, self._ratios = facts.longest_source, facts.length_ratios[str(direction)]
+        self._tag, self._space = facts.tag(direction), space_between(direction.tgt)
+        self._spans = range(len(facts.tokenizer), facts.num_outputs)  # token ids
+        self._shortest = 0.0 if accepts_short else SHORT * self._ratios.median
 
     def translate(
         self,
@@ -277,7 +271,7 @@ class Decoder:
 
         A model of single sentences ends after the first one.
         """
-        if not found or len(found[0][0]) >= SHORT * self._median * len(part.ids):
+        if not found or len(found[0][0]) >= self._shortest * len(part.ids):
             return []
         find = partial(find_parts, language=self._direction.src)
         first, *inner, last = cut_line(part.written, find, escape)
@@ -295,7 +289,7 @@ class Decoder:
             [span for number in numbers for span in part.runs[number]]
         ):
             return LOST
-        usual = self._ratio * (len(part.ids) + MORE_TOKENS)
+        usual = self._ratios.most * (len(part.ids) + MORE_TOKENS)
         if len(ids) > usual or len(ids) == length_limit(len(part.ids)):
             return LENGTH
         loop = find_loop(ids)

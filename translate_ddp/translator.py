@@ -13,7 +13,7 @@ import html
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,8 @@ set_defaults(os.environ)
 import torch
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.dataset import median_of
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.sentences import find_sentences, space_between
-from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, Tokenizer
 from translate_ddp.decoding import Decoder, Sentence, scaled
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
@@ -36,7 +35,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
     is_exported,
     open_exported,
 )
-from translate_ddp.modeling.engine import LENGTH_RATIO, OnDone, TorchEngine, ignore
+from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.runtime.device import (
     FREE_MEMORY,
@@ -92,32 +91,20 @@ def as_warning(row: int, message: str) -> None:
 
 
 class Translator:
-    """A trained model with its tokenizer."""
+    """A trained model with what it is beside its weights."""
 
     def __init__(
         self,
         engine: TorchEngine | CTranslate2Engine,
-        tokenizer: Tokenizer,
-        directions: Sequence[tuple[str, str]],
-        longest_source: int,
+        facts: ModelFacts,
         state: RunState | None = None,
-        extra: ExtraTokens = NO_EXTRA_TOKENS,
-        abbreviations: Mapping[str, Sequence[str]] | None = None,
-        length_ratios: Mapping[str, float] | None = None,
-        split: Split = "sentences",
     ) -> None:
         prepare_forks()
-        self.engine, self.tokenizer = engine, tokenizer
-        self.directions = [LanguagePair(*pair) for pair in directions]
-        first = self.directions[0]  # the usual one of a model of two languages; others have none
-        self._direction = first if {first, first.reverse}.issuperset(self.directions) else None
+        self.engine, self.facts, self._state = engine, facts, state
+        self.tokenizer, self.directions = facts.tokenizer, facts.directions
+        self._direction = facts.usual_direction
         self._first: Translator | None = None  # the first of two steps
-        self.extra = extra
-        self.longest_source = longest_source  # tokens, without [EOS]; longer ones are cut
-        self._state = state
-        self.identifier = state.identifier if state else None  # of the languages of texts
-        self._learnt, self._length_ratios = abbreviations or {}, length_ratios or {}
-        self.split: Split = split  # unless `translate` is called with another value
+        self.split: Split = "sentences"  # unless `translate` is called with another value
         self.protection = Protection()  # likewise
 
     @classmethod
@@ -161,13 +148,10 @@ class Translator:
         cls, state: RunState, device: torch.device, precision: Precision | None = None
     ) -> "Translator":
         """The model of a checkpoint. Raises ValueError and others if its parts do not fit."""
-        tokenizer, config = Tokenizer(state.tokenizer), state.run.config
-        of_training = "fp32" if config["train"]["precision"] == "fp32" else "auto"
+        of_training = "fp32" if state.run.config["train"]["precision"] == "fp32" else "auto"
         dtype = choose_dtype(precision or of_training, device)
-        model = saved_model(state, len(tokenizer), dtype).to(device, dtype)
-        engine, run, directions = TorchEngine(model, device), state.run, state.directions
-        known = run.abbreviations, run.length_ratios
-        return cls(engine, tokenizer, directions, run.longest_source, state, state.extra, *known)
+        model = saved_model(state, dtype).to(device, dtype)
+        return cls(TorchEngine(model, device), state.facts, state)
 
     @classmethod
     def of_export(
@@ -179,10 +163,7 @@ class Translator:
                 f"{folder} is an exported model: its weights and their precision were chosen when "
                 "it was exported. Omit the average and the precision."
             )
-        engine, tokenizer, of = open_exported(folder, threads_per_process(read_launch(os.environ)))
-        directions = [LanguagePair(*pair) for pair in of.directions]
-        extra, known = ExtraTokens(tuple(of.extra_tokens)), (of.abbreviations, of.length_ratios)
-        return cls(engine, tokenizer, directions, of.longest_source, None, extra, *known)
+        return cls(*open_exported(folder, threads_per_process(read_launch(os.environ))))
 
     def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
         """The same model in the direction of these languages; "": that of the only one that fits.
@@ -237,11 +218,6 @@ class Translator:
     def lang_tgt(self) -> str:
         return self.direction.tgt
 
-    @property
-    def _tag(self) -> list[int]:
-        """The token ids before a source: the tag of the target language, if the model has tags."""
-        return list(self.extra.tag(self.tokenizer, self.lang_tgt))
-
     def sentences(self, text: str, split: Split = "sentences") -> list[str]:
         """The sentences of a text that are translated, or the text as one."""
         found = self._items(text, split, "text", self.protection)
@@ -252,7 +228,8 @@ class Translator:
     ) -> Iterator[str | Line]:
         """The sentences of a text, and what stands between them."""
         text = text.encode("utf-8", "replace").decode("utf-8")  # without lone surrogates
-        learnt, escape = self._learnt.get(base_language(self.direction.src), ()), ESCAPES[markup]
+        learnt = self.facts.abbreviations.get(base_language(self.direction.src), ())
+        escape = ESCAPES[markup]
 
         def find(line: str) -> list[slice]:
             if split == "none":
@@ -274,7 +251,8 @@ class Translator:
 
         An empty one has none.
         """
-        tag, ids = self._tag, iter(self.tokenizer.encode(list(filter(None, sentences))))
+        ids = iter(self.tokenizer.encode(list(filter(None, sentences))))
+        tag = self.facts.tag(self.direction)
         return [tag + next(ids) if each else [] for each in sentences]
 
     @property
@@ -298,10 +276,9 @@ class Translator:
     @property
     def identity(self) -> list[object]:
         """Hashes and settings on which translations depend, beside the settings of the search."""
-        model = [self.engine.fingerprint, self.tokenizer.fingerprint, self._learnt]
-        model += [self._length_ratios]
         steps = [self._first and self._first.direction, self._direction]
-        return [*model, *steps, self.longest_source, self.split, self.protection.identity]
+        model = [self.engine.fingerprint, self.facts.fingerprint]
+        return [*model, *steps, self.split, self.protection.identity]
 
     @overload
     def translate(
@@ -391,10 +368,11 @@ class Translator:
             report(
                 places[line][0],
                 f"a sentence of {tokens:,} tokens, longer than those of training (up to "
-                f"{self.longest_source:,}), is translated in {parts} parts.",
+                f"{self.facts.longest_source:,}), is translated in {parts} parts.",
             )
 
-        found = model._decoder(split).translate(
+        decoder = Decoder(self.engine, self.facts, model.direction, accepts_short=split == "none")
+        found = decoder.translate(
             [line for _, line in places],
             config,
             n_best is not None,
@@ -411,13 +389,6 @@ class Translator:
             for own in items
         ]
         return translations if n_best is not None else [best.text for (best,) in translations]
-
-    def _decoder(self, split: Split) -> Decoder:
-        pair, space = self.direction, space_between(self.lang_tgt)
-        known, model = self._length_ratios, (self.engine, self.tokenizer, self.extra, pair)
-        median = 0.0 if split == "none" else known.get(median_of(pair), 0.0)
-        most = known.get(str(pair), LENGTH_RATIO)
-        return Decoder(*model, self.longest_source, most, space, median)
 
     def _joined(self, items: Sequence[str | Line], sentences: Iterable[Sentence]) -> Translation:
         """One translation of a text, with what stands between its sentences."""

@@ -17,7 +17,6 @@ from benchmarks.common import ROOT, as_flags, python
 from benchmarks.machine import default_device, wait_for
 from benchmarks.report import short
 from translate_ddp.data.inputs import read_given_pairs
-from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import length_limit
 from translate_ddp.runtime.world import World
@@ -63,9 +62,9 @@ class Trained:
     def __init__(self, state: RunState) -> None:
         self.config = state.run.config  # the configuration of its training
         self.shape = ModelConfig(**self.config["model"])
-        self.tokenizer = Tokenizer(state.tokenizer)
+        self.tokenizer = state.facts.tokenizer
         self.device = default_device()
-        self.model = saved_model(state, len(self.tokenizer)).to(self.device).eval()
+        self.model = saved_model(state).to(self.device).eval()
         self.vocabulary = len(self.model.embedding.weight)
 
 

@@ -22,6 +22,7 @@ from benchmarks.trainers.pegasus import build_pegasus
 from benchmarks.trainers.task import Flags, Task, read_flags
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import EOS
+from translate_ddp.data.tokenizer_models import open_json
 
 IGNORED = -100  # a label that is padding
 
@@ -79,7 +80,7 @@ def build_collator(
     task: Task, model: transformers.PegasusForConditionalGeneration
 ) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(Path(task.prepared) / "tokenizer.json"),
+        tokenizer_object=open_json(load_prepared(Path(task.prepared)).facts.tokenizer.text),
         pad_token="[PAD]",
         unk_token="[UNK]",
         bos_token="[SOS]",

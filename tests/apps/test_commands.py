@@ -8,6 +8,7 @@ import torch
 from tests.helpers.commands import translate_ddp
 from tests.helpers.runs import last_state
 from tests.helpers.sources import record_sources
+from tests.helpers.states import make_facts
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
@@ -66,7 +67,7 @@ def test_sentences_of_a_line_are_translated_one_by_one(trained: Path):
         " ".join(one_by_one),
         *translator.translate(["tree"]),
     ]
-    japanese = Translator(translator.engine, translator.tokenizer, [("en", "ja")], 59)
+    japanese = Translator(translator.engine, make_facts(translator.tokenizer, ("en", "ja")))
     assert japanese.translate([" ".join(sentences)]) == ["".join(one_by_one)]
 
 
@@ -93,7 +94,7 @@ def test_sentence_longer_than_training_is_translated_in_parts(
 ):
     translator = Translator.open(str(trained))
     limit = 20  # no sentence of its training is as long
-    assert translator.longest_source == limit
+    assert translator.facts.longest_source == limit
     (ids,) = translator.tokenizer.encode([LONG.strip()])
     parts = record_sources(translator, monkeypatch)
     with pytest.warns(UserWarning) as warned:

@@ -73,11 +73,11 @@ def test_package_translates_as_the_model(package: Path, model: TrainedModel, tmp
         return_scores=True,
         max_decoding_length=20,
     )
-    ours = model.engine().translate(model.tokenizer.encode(TEXTS), NBestConfig(1))
+    ours = model.engine().translate(model.facts.tokenizer.encode(TEXTS), NBestConfig(1))
     for result, (best,) in zip(found, ours, strict=True):
-        expected = [model.tokenizer.names[i] for i in best.ids[:20]]
+        expected = [model.facts.tokenizer.names[i] for i in best.ids[:20]]
         assert [name for name in result.hypotheses[0]] == expected
-        (text,) = model.tokenizer.decode([best.ids[:20]])
+        (text,) = model.facts.tokenizer.decode([best.ids[:20]])
         assert pieces.decode_pieces(result.hypotheses[0]) == text
     # Without a limit by the caller, the library truncates sources to 1,024 tokens.
     (result,) = library.translate_batch([["\u2581"] * 3000], beam_size=1)
@@ -103,16 +103,16 @@ def test_each_package_translates_in_argostranslate_into_its_language(
     files = sorted((tmp_path / "en-it").iterdir())
     assert [file.name for file in files] == ["en_it.argosmodel", "it_en.argosmodel"]
     found = list[list[str]]()
-    for number, (file, direction) in enumerate(zip(files, model.directions, strict=True)):
+    for number, (file, direction) in enumerate(zip(files, model.facts.directions, strict=True)):
         package = argos.Package(installed(file, tmp_path / file.stem))
         assert (package.from_code, package.to_code) == direction
         assert f"\n- Languages: {package.from_name} (" in package.get_readme()
         translation = argos.PackageTranslation(None, None, package)
         found.append([translation.translate(text) for text in TEXTS])
-        tag = len(model.tokenizer) + 8 + number
-        ids = [[tag, *ids] for ids in model.tokenizer.encode(TEXTS)]
+        tag = len(model.facts.tokenizer) + 8 + number
+        ids = [[tag, *ids] for ids in model.facts.tokenizer.encode(TEXTS)]
         best = [best.ids for (best,) in model.engine().translate(ids, NBestConfig(1))]
-        for theirs, ours in zip(found[-1], model.tokenizer.decode(best), strict=True):
+        for theirs, ours in zip(found[-1], model.facts.tokenizer.decode(best), strict=True):
             assert len(ours) > 10 and theirs.strip().startswith(ours.strip())
     assert found[0] != found[1]
 

@@ -14,14 +14,14 @@ from tests.helpers.exports import trained_model, validation_set
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting import ctranslate2_export
 from translate_ddp.apps.exporting.ctranslate2_export import write_files
-from translate_ddp.apps.exporting.trained_model import NotTheSame
-from translate_ddp.data.tokenizer import PAD, SOS, train_tokenizer
+from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel
+from translate_ddp.data.tokenizer import PAD, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import ctranslate2_engine
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.engine import Engine, length_limit
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig, TokenizerConfig
+from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")
@@ -40,10 +40,8 @@ def exported(trained: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_engine_computes_as_the_model(exported: Path, trained: Path, threads: int):
     model, random = trained_model(trained), np.random.default_rng(0)
-    lengths = [*range(1, 40), 1, 50]
-    sources, targets = (
-        [random.integers(4, len(model.tokenizer), n).tolist() for n in lengths] for _ in range(2)
-    )
+    lengths, size = [*range(1, 40), 1, 50], len(model.facts.tokenizer)
+    sources, targets = ([random.integers(4, size, n).tolist() for n in lengths] for _ in range(2))
     ours: Engine = model.engine()
     theirs: Engine = CTranslate2Engine(exported, model.positions, threads)
     done: list[int] = []
@@ -58,7 +56,7 @@ def test_engine_computes_as_the_model(exported: Path, trained: Path, threads: in
 
 def test_beam_search_returns_distinct_hypotheses_with_their_scores(exported: Path, trained: Path):
     model, limited = trained_model(trained), 0
-    sources = model.tokenizer.encode(["sun moon river", "fish", "stone bird fish wolf tree"])
+    sources = model.facts.tokenizer.encode(["sun moon river", "fish", "stone bird fish wolf tree"])
     engine = CTranslate2Engine(exported, model.positions)
     for source, found in zip(sources, engine.translate(sources, BEAM), strict=True):
         scores = [each.score or 0.0 for each in found]
@@ -136,7 +134,7 @@ def test_what_the_library_cannot_do_is_one_error(exported: Path, trained: Path):
 def test_folder_is_opened_by_translator_and_commands(exported: Path, trained: Path, tmp_path: Path):
     ours, theirs = Translator.open(str(trained), precision="fp32"), Translator.open(str(exported))
     assert (theirs.lang_src, theirs.lang_tgt) == ("en", "it")
-    assert theirs.longest_source == ours.longest_source
+    assert theirs.facts.to_dict() == ours.facts.to_dict()
     assert theirs.translate(LINES) == ours.translate(LINES)
     one, other = (each.translate(LINES, n_best=2) for each in (ours, theirs))
     assert [[t.text for t in row] for row in one] == [[t.text for t in row] for row in other]
@@ -157,9 +155,10 @@ def test_folder_is_opened_by_translator_and_commands(exported: Path, trained: Pa
 @pytest.mark.parametrize("format", ["ctranslate2", "pt"])
 def test_export_keeps_the_learnt_abbreviations(trained: Path, tmp_path: Path, format: Any):
     model = trained_model(trained)
-    state = replace(model.state, run=replace(model.state.run, abbreviations={"en": ["zorb"]}))
+    facts = replace(model.facts, abbreviations={"en": ["zorb"]})
     place = tmp_path / "model.pt"
-    export(replace(model, state=state), format, place, validation_set(trained))
+    changed = TrainedModel.of(replace(model.state, facts=facts))
+    export(changed, format, place, validation_set(trained))
     line = "I met Zorb. Obama. He left"
     assert Translator.open(str(place)).sentences(line) == ["I met Zorb. Obama.", "He left"]
 
@@ -173,9 +172,9 @@ def test_damaged_folder_is_one_error(exported: Path):
         Translator.open(str(exported))
     content = json.loads(description.read_text())
     description.write_text(json.dumps(content | {"format": 99}))
-    with pytest.raises(UserError, match=r"export format 99, but .* reads format 2: export"):
+    with pytest.raises(UserError, match=r"export format 99, but .* reads format 3: export"):
         Translator.open(str(exported))
-    del content["directions"]
+    del content["facts"]["directions"]
     for text in ("{", json.dumps(content)):
         description.write_text(text)
         with pytest.raises(UserError, match="cannot be read: export the checkpoint again"):
@@ -228,10 +227,3 @@ def test_wrong_position_beyond_the_sentences_of_the_run_is_rejected(
     with pytest.raises(NotTheSame):
         export(model, "ctranslate2", tmp_path / "out", sentences)
     assert not any(tmp_path.iterdir())
-
-
-def test_tokenizer_of_another_model_is_one_error(exported: Path):
-    file = exported / "tokenizer.json"
-    file.write_text(train_tokenizer(["sun"], TokenizerConfig(vocab_size=300)).text)
-    with pytest.raises(UserError, match="has the tokenizer of another model"):
-        Translator.open(str(exported))

@@ -57,7 +57,7 @@ def test_ctranslate2_folder_translates_in_each_direction_as_the_checkpoint(
         ids = other.encode_sources(TEXTS)
         assert one.encode_sources(TEXTS) == ids
         assert one.engine.translate(ids, GREEDY) == other.engine.translate(ids, GREEDY)
-    outputs = [*model.tokenizer.names, *SPAN_TOKENS]
+    outputs = [*model.facts.tokenizer.names, *SPAN_TOKENS]
     assert json.loads((folder / "target_vocabulary.json").read_text()) == outputs
     (note,) = json.loads((folder / "translate_ddp.json").read_text())["notes"]
     assert note.endswith("before each source: >>it<< for Italian, >>en<< for English")
@@ -73,13 +73,13 @@ def test_transformers_translate_with_the_tokenizer_of_each_direction(
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, subfolder=subfolder)
         expected = translator.to(target).encode_sources(TEXTS)
         assert tokenizer(TEXTS)["input_ids"] == [[*ids, EOS] for ids in expected]
-        assert len(tokenizer) == len(model.tokenizer) + 8 + 2
+        assert len(tokenizer) == len(model.facts.tokenizer) + 8 + 2
         ours = model.engine().translate(expected, GREEDY)
         for text, (best,) in zip(TEXTS, ours, strict=True):
             inputs = tokenizer([text], return_tensors="pt")
             found = pegasus.generate(**inputs, num_beams=1, max_new_tokens=20)[0, 1:].tolist()
             assert found == [*best.ids, EOS][:20] or found[: len(best.ids)] == best.ids
-            assert max(found) < len(model.tokenizer) + 8
+            assert max(found) < len(model.facts.tokenizer) + 8
     card = (folder / "README.md").read_text()
     assert '- "en"\n- "it"\n' in card and "# English, Italian\n" in card
     assert "Languages: English (en) to Italian (it), Italian (it) to English (en)" in card
@@ -110,7 +110,7 @@ def test_references_are_scored_by_direction(both: Path, tmp_path: Path, one_sear
 
 def test_sources_of_each_direction_begin_with_its_tag(both: Path, tmp_path: Path):
     model = trained_model(both)
-    size = len(model.tokenizer) + 8  # with span tokens
+    size = len(model.facts.tokenizer) + 8  # with span tokens
     random = choose_sentences(model, "", "", NO_RUN)
     assert [ids[0] for ids in random.sources[:3]] == [size, size + 1, size]
     rest = [i for ids in (*(ids[1:] for ids in random.sources), *random.targets) for i in ids]

@@ -46,7 +46,7 @@ def exported(trained: Path, tmp_path: Path) -> Path:
 def test_exported_file_has_the_weights_and_no_trace_of_the_run(exported: Path, trained: Path):
     before, after = last_state(trained), torch.load(exported, weights_only=True)
     assert_same_tree(before["model"], after["model"])
-    assert before["tokenizer"] == after["tokenizer"]
+    assert before["facts"]["tokenizer"] == after["facts"]["tokenizer"]
     assert after["optimizer"] == after["meters"] == {} and after["run"]["history"] == []
     content = exported.read_bytes()
     corpus = Path(before["run"]["config"]["corpus"]["dataset"][0])
@@ -219,7 +219,8 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
     model = trained_model(trained)
     prepared = choose_sentences(model, "", "", trained)
     assert len(prepared.sources) == len(prepared.references) > 0
-    assert model.tokenizer.encode(prepared.source_texts) == [list(ids) for ids in prepared.sources]
+    ids = model.facts.tokenizer.encode(prepared.source_texts)
+    assert ids == [list(each) for each in prepared.sources]
     (tmp_path / "a").write_text("sun  moon\ntree\n")
     chosen = choose_sentences(model, str(tmp_path / "a"), "", trained)
     assert chosen.source_texts == ["sun moon", "tree"] and chosen.references == []

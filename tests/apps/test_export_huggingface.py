@@ -18,7 +18,7 @@ from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting import huggingface_export
 from translate_ddp.apps.exporting.huggingface_export import tokenizer_json, verify_huggingface
 from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel, choose_sentences
-from translate_ddp.data.tokenizer import EOS, UNK, train_tokenizer
+from translate_ddp.data.tokenizer import EOS, NO_EXTRA_TOKENS, UNK, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import NBestConfig, TokenizerConfig
 from translate_ddp.text import normalize
@@ -58,7 +58,7 @@ def test_generate_translates_as_the_model(exported: Path, trained: Path):
         (ids,) = pegasus.generate(**inputs, num_beams=1, early_stopping=False, max_new_tokens=count)
         assert ids.tolist() == [2, *best.ids]
         (decoded,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
-        assert decoded == model.tokenizer.decode([best.ids])[0]
+        assert decoded == model.facts.tokenizer.decode([best.ids])[0]
 
 
 def test_folder_lacks_and_adds_no_tensor(exported: Path):
@@ -88,10 +88,10 @@ def test_tokenizer_is_fast_and_gives_the_same_ids_and_text(
     theirs = opened(tmp_path / "hf")[0]
     assert theirs.is_fast and theirs.pad_token_id == 0 and theirs.eos_token_id == 3
     texts = ["sun moon", "", "unknown: ž 字😀", *LITERALS, *SCRIPTS, *ODD_TEXTS]
-    expected = model.tokenizer.encode([normalize(text) for text in texts])
+    expected = model.facts.tokenizer.encode([normalize(text) for text in texts])
     assert theirs(texts)["input_ids"] == [[*ids, EOS] for ids in expected]
     decoded = theirs.batch_decode([[*ids, EOS] for ids in expected], skip_special_tokens=True)
-    assert decoded == model.tokenizer.decode(expected)
+    assert decoded == model.facts.tokenizer.decode(expected)
     assert set(theirs(["sun", "sun moon tree"], padding=True)) == {"input_ids", "attention_mask"}
 
 
@@ -100,7 +100,7 @@ def test_sentencepiece_model_without_an_equal_is_refused(
 ):
     pytest.importorskip("sentencepiece")
     model = with_sentencepiece(trained_model(trained))
-    fast = tokenizer_json(model.tokenizer)
+    fast = tokenizer_json(model.facts.tokenizer)
     fast.normalizer = None  # as if the model had another normalization
     monkeypatch.setattr(huggingface_export, "tokenizer_json", lambda *_: fast)
     sentences = choose_sentences(model, "", "", NO_RUN)
@@ -148,8 +148,8 @@ def test_word_tokenizer_is_exported(trained: Path, tmp_path: Path):
     tokenizer = train_tokenizer(lines, TokenizerConfig(tokenizer="word", vocab_size=300))
     model = trained_model(trained)
     rows = {"embedding.weight": model.state.model["embedding.weight"][: len(tokenizer)]}
-    run = replace(model.state.run, extra_tokens=[])
-    state = replace(model.state, tokenizer=tokenizer.text, model=model.state.model | rows, run=run)
+    facts = replace(model.facts, tokenizer=tokenizer, extra=NO_EXTRA_TOKENS)
+    state = replace(model.state, model=model.state.model | rows, facts=facts)
     words = TrainedModel.of(state)
     export(words, "huggingface", tmp_path / "hf", choose_sentences(words, "", "", NO_RUN))
     (sun,) = tokenizer.encode(["sun"])

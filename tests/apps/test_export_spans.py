@@ -29,37 +29,35 @@ NUMBERS = [[0], [7, 3], [5]]
 def with_likely_spans(model: TrainedModel) -> TrainedModel:
     """The model with larger embeddings of its span tokens, which it then generates often."""
     weights = {name: tensor.clone() for name, tensor in model.state.model.items()}
-    weights["embedding.weight"][len(model.tokenizer) :] *= 4
+    weights["embedding.weight"][len(model.facts.tokenizer) :] *= 4
     return TrainedModel.of(replace(model.state, model=weights))
 
 
 def marked(model: TrainedModel) -> tuple[list[list[int]], list[list[int]]]:
     """Sources with span tokens, and the checkpoint's translations, of which some have them."""
-    sources = model.tokenizer.encode_marked(TEXTS, NUMBERS)
+    sources = model.facts.tokenizer.encode_marked(TEXTS, NUMBERS)
     found = [list(best.ids) for (best,) in model.engine().translate(sources, GREEDY)]
-    assert any(i >= len(model.tokenizer) for ids in found for i in ids)
+    assert any(i >= len(model.facts.tokenizer) for ids in found for i in ids)
     return sources, found
 
 
 def test_ctranslate2_folder_translates_spans_as_the_checkpoint(trained: Path, tmp_path: Path):
     model = with_likely_spans(trained_model(trained))
-    assert model.state.run.extra_tokens == [*SPAN_TOKENS]
+    assert model.facts.extra.names == SPAN_TOKENS
     sources, expected = marked(model)
     export(model, "ctranslate2", tmp_path / "ct2", choose_sentences(model, "", "", NO_RUN))
-    engine, tokenizer, description = open_exported(tmp_path / "ct2", 1)
-    assert description.extra_tokens == model.state.run.extra_tokens
-    assert tokenizer.text == model.tokenizer.text
+    engine, _ = open_exported(tmp_path / "ct2", 1)
     assert [best.ids for (best,) in engine.translate(sources, GREEDY)] == expected
     ours, theirs = (each.log_probs(sources, sources[::-1]) for each in (model.engine(), engine))
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p, q, atol=2e-5)
     # One vocabulary of both sides, with the names of the tokens.
     file = tmp_path / "ct2" / "shared_vocabulary.json"
-    assert json.loads(file.read_text()) == [*model.tokenizer.names, *SPAN_TOKENS]
+    assert json.loads(file.read_text()) == [*model.facts.tokenizer.names, *SPAN_TOKENS]
     description = json.loads((tmp_path / "ct2" / "translate_ddp.json").read_text())
-    text = json.dumps(description | {"extra_tokens": list(SPAN_TOKENS[::-1])})
-    (tmp_path / "ct2" / "translate_ddp.json").write_text(text)
-    with pytest.raises(UserError, match="has the tokenizer of another model"):
+    description["facts"]["extra_tokens"] = list(SPAN_TOKENS[::-1])
+    (tmp_path / "ct2" / "translate_ddp.json").write_text(json.dumps(description))
+    with pytest.raises(UserError, match="has the vocabulary of another model"):
         open_exported(tmp_path / "ct2", 1)
 
 
@@ -80,11 +78,11 @@ def test_transformers_translate_spans_as_the_checkpoint(trained: Path, tmp_path:
         found = pegasus.generate(inputs, num_beams=1, early_stopping=False, max_new_tokens=len(ids))
         assert found[0, 1:].tolist() == ids
         (text,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
-        assert text == model.tokenizer.decode([ids])[0]
+        assert text == model.facts.tokenizer.decode([ids])[0]
     # No text is a span token.
     (ids,) = tokenizer(["sun [P1] moon"])["input_ids"]
-    assert [ids[:-1]] == model.tokenizer.encode(["sun [P1] moon"])
-    first = len(model.tokenizer)
+    assert [ids[:-1]] == model.facts.tokenizer.encode(["sun [P1] moon"])
+    first = len(model.facts.tokenizer)
     assert tokenizer.convert_tokens_to_ids([*SPAN_TOKENS]) == [*range(first, first + 8)]
 
 
@@ -97,7 +95,7 @@ def test_package_of_argos_translates_spans_as_the_checkpoint(trained: Path, tmp_
     with zipfile.ZipFile(file) as archive:
         archive.extractall(tmp_path)
     (folder,) = tmp_path.glob("translate-*/model")
-    names = [*model.tokenizer.names, *SPAN_TOKENS]
+    names = [*model.facts.tokenizer.names, *SPAN_TOKENS]
     library = ctranslate2.Translator(str(folder), intra_threads=1)
     for source, ids in zip(sources, expected, strict=True):
         tokens, count = [[names[i] for i in source]], len(ids)

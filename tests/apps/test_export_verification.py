@@ -87,9 +87,9 @@ def test_model_that_loses_more_than_half_a_bleu_is_rejected(
         sentences,
         sources=[[4]] * len(lines),
         references=lines,
-        sizes=dict.fromkeys(model.directions, len(lines)),
+        sizes=dict.fromkeys(model.facts.directions, len(lines)),
     )
-    ids = model.tokenizer.encode(lines)
+    ids = model.facts.tokenizer.encode(lines)
     own = model.engine()
     perfect, other = (Changed(own.model, own.device) for _ in range(2))
     monkeypatch.setattr(TrainedModel, "engine", lambda self: perfect)

@@ -27,7 +27,7 @@ def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
     assert code == 0, output
     found = rows(output)
     assert found["languages"] == "en to it" and found["file"] == str(file)
-    vocabulary = len(model.tokenizer)
+    vocabulary = len(model.facts.tokenizer)
     assert found["extra tokens"] == " ".join(SPAN_TOKENS)
     embedding, attention, ffn, norm = (vocabulary + 8) * 16, 4 * 16 * 16 + 32, 2 * 16 * 32 + 48, 32
     parameters = embedding + 3 * attention + 2 * ffn + 7 * norm

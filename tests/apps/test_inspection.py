@@ -286,7 +286,7 @@ def test_tokenizer_and_tokens_are_those_of_the_training(tmp_path: Path):
     seq_len = config.batches.seq_len
     prepared = prepare(config.corpus, config.tokenizer, seq_len, folder, shown=False)
     data = load_prepared(prepared)
-    assert data.tokenizer.text == found.vocabulary.tokenizer.text
+    assert data.facts.tokenizer.text == found.vocabulary.tokenizer.text
     tokens = len(data.train.source.tokens) + len(data.train.target.tokens) + 2 * len(data.train)
     # Twice the first direction: the second differs by the words of the other language.
     assert found.epoch is not None and found.epoch.tokens == pytest.approx(tokens, rel=0.02)

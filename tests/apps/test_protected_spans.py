@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import translate_ddp
-from translate_ddp.data.tokenizer import Tokenizer
+from tests.helpers.states import make_facts
+from translate_ddp.data.model_facts import LengthRatios
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, Tokenizer
 from translate_ddp.decoding import Decoder
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import LanguagePair, NBestConfig, Split
@@ -37,7 +39,7 @@ def model(trained: Path) -> Translator:
 
 
 def test_any_model_keeps_spans_in_each_translation(model: Translator):
-    assert model.extra.num_spans == 8
+    assert model.facts.extra.num_spans == 8
     check(model.translate([TEXT], 1)[0])
     for temperature in (0.0, 2.0):
         (found,) = model.translate([TEXT], 3, n_best=3, temperature=temperature)
@@ -51,8 +53,7 @@ def test_any_model_keeps_spans_in_each_translation(model: Translator):
 
 
 def test_a_model_without_span_tokens_translates_the_text_between(model: Translator):
-    extra = replace(model.extra, names=())
-    bare = Translator(model.engine, model.tokenizer, model.directions, 20, extra=extra)
+    bare = Translator(model.engine, replace(model.facts, extra=NO_EXTRA_TOKENS))
     check(bare.translate([TEXT])[0])
     sun, moon = bare.translate(["sun", "moon"])
     assert bare.translate(["sun %s (moon)"]) == [f"{sun} %s ({moon})"] != [""]
@@ -118,14 +119,11 @@ class Scripted:
 
 
 def scripted(
-    model: Translator,
-    *searches: Sequence[Sequence[list[int]]],
-    ratio: float = 2.0,
-    median: float = 0.0,
+    model: Translator, *searches: Any, most: float = 2.0, median: float = 0.0
 ) -> tuple[Scripted, Decoder]:
-    engine, pair = Scripted(*searches), LanguagePair("en", "it")
-    rest = pair, 50, ratio, " ", median
-    return engine, Decoder(engine, model.tokenizer, model.extra, *rest)  # type: ignore[arg-type]
+    engine, ratios = Scripted(*searches), {"en-it": LengthRatios(most, median)}
+    facts = replace(model.facts, longest_source=50, length_ratios=ratios)
+    return engine, Decoder(engine, facts, LanguagePair("en", "it"))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -200,7 +198,7 @@ def test_loops_and_long_or_empty_translations_are_searched_again_then_flagged(
     model: Translator, first: list[str], second: list[str], expected: str, warnings: Any
 ):
     searches = ([[ids(model.tokenizer, each) for each in way]] for way in (first, second))
-    engine, decoder = scripted(model, *searches, ratio=1.0)
+    engine, decoder = scripted(model, *searches, most=1.0)
     ((found,),) = decoder.translate([Line("sun moon")], NBestConfig(beam_width=2), scored=False)
     assert (found.text, found.warnings) == (expected, warnings if warnings != 0 else ("length",))
     assert engine.calls[1:] == ([] if len(first) > 1 else [(engine.calls[0][0], 5, 3)])
@@ -210,7 +208,7 @@ def test_a_lost_number_is_a_warning_and_one_of_a_kept_part_is_not(model: Transla
     line = Protection([], {"R 25": "R"}).line(["sun 31 %20s R 25"])
     texts = ["a 31 [1] [2]", "a 31. [1] [2]", "a [1] 13 [2]"]
     searches = [[[ids(model.tokenizer, text)]] for text in texts]
-    engine, decoder = scripted(model, *searches, ratio=9.0)
+    engine, decoder = scripted(model, *searches, most=9.0)
     found = [decoder.translate([line], NBestConfig(1), scored=False)[0][0] for _ in texts]
     assert [each.warnings for each in found] == [(), (), ("numbers",)]
 
@@ -251,11 +249,11 @@ def test_parts_of_a_sentence_are_translated_if_its_translation_is_much_too_short
 def test_only_a_split_text_is_translated_in_parts(
     model: Translator, monkeypatch: pytest.MonkeyPatch, split: Split, parts: int
 ):
-    known = {"en-it median": 1.5}
+    facts = replace(model.facts, length_ratios={"en-it": LengthRatios(2.0, 1.5)})
     short = ids(model.tokenizer, "a b")
     longer = [[ids(model.tokenizer, each)] for each in ("a b.", "c d")]
     engine = Scripted([[short]], *[longer] * parts)
-    monkeypatch.setattr(model, "_length_ratios", known)
+    monkeypatch.setattr(model, "facts", facts)
     monkeypatch.setattr(model, "engine", engine)
     assert model.translate(["Sun moon. tree fish wolf"], 1, split=split) == [
         "a b. c d" if parts else "a b"
@@ -323,8 +321,8 @@ def test_validate_counts_terms_and_warnings(trained: Path, tmp_path: Path):
 
 
 def test_a_pivot_keeps_the_terms_of_the_first_step(model: Translator) -> None:
-    directions = [("en", "it"), ("it", "fr")]
-    both = Translator(model.engine, model.tokenizer, directions, 50, extra=model.extra)
+    facts = make_facts(model.tokenizer, ("en", "it"), ("it", "fr"), extra=model.facts.extra)
+    both = Translator(model.engine, facts)
     protection = Protection([], {"moon": "la Lune"})
     (found,) = both.translate(
         ["sun moon %s"], pivot="it", source="en", to="fr", protection=protection

@@ -1,6 +1,7 @@
 """The sentences of a text as the model receives them: split, whole, or kept as they are."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.sources import record_sources
+from tests.helpers.states import make_facts
 from translate_ddp.apps.commands import translate
 from translate_ddp.apps.serving.words import words_of
-from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, train_tokenizer
+from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import TokenizerConfig
 from translate_ddp.spans import MARK
@@ -91,7 +93,8 @@ def test_marks_are_read_as_the_training_text_has_them(
     model = Translator.open(str(trained))
     tokenizer = train_tokenizer([known] * 9, TokenizerConfig(tokenizer=kind, vocab_size=300))
     engine = Recorder()
-    translator = Translator(engine, tokenizer, model.directions, 50, extra=model.extra)  # type: ignore[arg-type]
+    facts = replace(model.facts, tokenizer=tokenizer)
+    translator = Translator(engine, facts)  # type: ignore[arg-type]
     ((found,),) = translator.translate([text], n_best=1)
     assert found.sentences[0].source == text
     if read is None:
@@ -154,13 +157,12 @@ def test_split_none_translates_a_text_as_one_sentence(
 
 def test_learnt_abbreviations_split_the_texts_of_their_language(trained: Path):
     plain = Translator.open(str(trained))
-    learnt = {"en": ["zrb"], "it": ["brz"]}
-    directions = [("en_US", "it"), ("it", "en_US")]
-    arguments = plain.engine, plain.tokenizer, directions, 20, None, NO_EXTRA_TOKENS, learnt
-    translator = Translator(*arguments)
+    facts = make_facts(plain.tokenizer, ("en_US", "it"), ("it", "en_US"))
+    learnt = replace(facts, abbreviations={"en": ["zrb"], "it": ["brz"]})
+    translator = Translator(plain.engine, learnt)
     texts = ["A Zrb. Obama. B", "A Brz. Rossi. B"]
     assert [len(translator.sentences(text)) for text in texts] == [2, 3]
     assert [len(translator.to("en").sentences(text)) for text in texts] == [3, 2]
-    assert translator.identity != Translator(*arguments[:-1]).identity
+    assert translator.identity != Translator(plain.engine, facts).identity
     translator.split = "none"
     assert translator.to("en").split == "none"

@@ -65,7 +65,7 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
     columns = ["alone, 300", "alone", "together, 5", "tuned"]
     assert all(list(row["values"]) == columns for row in first["rows"])
     tuned = Translator.open(str(tmp_path / "runs/tuned-fr-from-1"), preload="best")
-    assert tuned.state.run.extra_tokens == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
+    assert [*tuned.facts.extra.names] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
     content = gzip.decompress((tmp_path / "en-fr.test.json.gz").read_bytes()).decode()
     pairs = [json.loads(line)["translation"] for line in content.splitlines()]
     found = tuned.translate([pair["en"] for pair in pairs], 5)

@@ -1,22 +1,14 @@
 """Abbreviations: what is learnt from a corpus, and that a run keeps it."""
 
 import random
-from pathlib import Path
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.helpers.sentences import split_sentences
-from tests.helpers.states import make_state
-from translate_ddp.data.mix import Block, Mix
+from tests.helpers.states import TOKENIZER, make_facts
 from translate_ddp.data.sentences import learn_abbreviations
-from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, Config
-from translate_ddp.training.checkpoint import FoundCheckpoint
-from translate_ddp.training.checkpoint_name import Checkpoint
-from translate_ddp.training.identity import run_identity
-from translate_ddp.training.run import Start, identify
 
 # Abbreviations and ordinals of a language in sentences, and what is learnt from them.
 ABBREVIATED = {
@@ -101,36 +93,13 @@ def test_learnt_abbreviations_are_found_in_any_case_and_beside_the_known_ones():
     )
 
 
-@pytest.mark.parametrize("resumes", [False, True])
-def test_run_has_the_abbreviations_of_its_corpus_and_of_its_checkpoint(
-    tmp_path: Path, resumes: bool
-):
-    fingerprints = {"fingerprint": "data", "validation_fingerprint": "held out"}
-    tokenizer = SimpleNamespace(fingerprint="tokens")
-    data: Any = SimpleNamespace(
-        longest_source=20,
-        length_ratios={},
-        directions=[("en", "it")],
-        token_counts=None,
-        variants=None,
-        tokenizer=tokenizer,
-        **fingerprints,
-    )
-    data.blocks = [Block(0, 0, 10)]
-    identity = run_identity(Config().to_dict(), data, 1, Mix.of((), [Block(0, 0, 10)]))
+def test_a_model_keeps_the_abbreviations_and_the_longest_source_of_its_first_weights():
+    def continued(known: Any, own: Any, longest: int) -> tuple[object, int]:
+        first, own = (make_facts(TOKENIZER, abbreviations=each) for each in (known, own))
+        found = replace(own, longest_source=longest).continued(first)
+        return found.abbreviations, found.longest_source
 
-    def learnt(known: dict[str, list[str]], in_corpus: dict[str, list[str]]) -> object:
-        basis = make_state()
-        basis.run.abbreviations, basis.run.identity = known, identity
-        basis.run.longest_source = 44
-        file = Checkpoint(tmp_path / "tmodel_step_00000001-0.pt", 1, None)
-        found = FoundCheckpoint(file, 0, True, basis, [])
-        data.abbreviations = in_corpus
-        config = Config(checkpoint=CheckpointConfig(str(tmp_path)))
-        run = identify(config, data, Start(found, resumes, []), World())
-        assert run.longest_source == 44
-        return run.abbreviations
-
-    assert learnt({}, {"en": ["sen"]}) == {"en": ["sen"]}
-    assert learnt({"en": ["sen"]}, {"en": ["rep", "sen"]}) == {"en": ["rep", "sen"]}
-    assert learnt({"en": ["sen"], "de": ["abg"]}, {"en": []}) == {"en": ["sen"], "de": ["abg"]}
+    assert continued({}, {"en": ["sen"]}, 40) == ({"en": ["sen"]}, 50)
+    assert continued({"en": ["sen"]}, {"en": ["rep", "sen"]}, 60) == ({"en": ["rep", "sen"]}, 60)
+    both = {"en": ["sen"], "de": ["abg"]}
+    assert continued(both, {"en": []}, 50) == (both, 50)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import pair_store
-from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged, load_prepared
-from translate_ddp.data.preparation import prepare
+from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.preparation import longest_source, prepare
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
@@ -47,7 +47,7 @@ def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
     data = prepare_and_load(config, tmp_path / "data")
     assert len(data.train) == 40 and len(data.validation) == 2
     for row, pair in enumerate(pairs):
-        assert tuple(data.tokenizer.decode([ids.tolist() for ids in data.train[row]])) == pair
+        assert tuple(data.facts.tokenizer.decode([ids.tolist() for ids in data.train[row]])) == pair
     assert data.validation_sources == ["a new one", "two"]
     assert data.validation_references == ["uno nuovo", "due"]
     assert data.dropped == {}
@@ -56,16 +56,11 @@ def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
 
 
 def test_longest_source_is_that_of_all_but_one_in_a_thousand(tmp_path: Path):
-    def longest(words: list[int]) -> int:
-        tokens = np.concatenate([np.full(count, 5, np.int32) for count in words])
-        rows = Ragged(tokens, np.cumsum([0, *words]))
-        return replace(data, train=ParallelDataset(rows, rows)).longest_source
-
     data = prepare_and_load(write_corpus(tmp_path, [("a", "b")], [("c", "d")]), tmp_path / "data")
-    assert longest([30] * 1998 + [90, 99]) == 30
-    assert longest([30] * 1997 + [90, 90, 99]) == 90
-    assert longest([30, 40]) == 40
-    assert longest([3] * 2000) == data.longest_source == 20
+    assert longest_source(np.array([30] * 1998 + [90, 99])) == 30
+    assert longest_source(np.array([30] * 1997 + [90, 90, 99])) == 90
+    assert longest_source(np.array([30, 40])) == 40
+    assert longest_source(np.array([3] * 2000)) == data.facts.longest_source == 20
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
@@ -82,7 +77,7 @@ def test_abbreviations_of_each_source_language_are_learnt(tmp_path: Path, bidire
     for side in ("train", "valid"):
         (tmp_path / f"{side}.en").rename(tmp_path / f"{side}.en_US")
     data = prepare_and_load(config, tmp_path / "data")
-    assert data.abbreviations == {"en": ["sen"]} | ({"de": ["abg"]} if bidirectional else {})
+    assert data.facts.abbreviations == {"en": ["sen"]} | ({"de": ["abg"]} if bidirectional else {})
 
 
 def test_texts_of_any_length_are_dropped_without_their_tokens(
@@ -130,9 +125,9 @@ def test_folder_with_a_known_tokenizer_is_found_whatever_the_settings(
 ):
     data, gone = tmp_path / "data", str(tmp_path / "gone.model")
     first = prepare(config, SMALL, 100, data)
-    texts = load_prepared(first).tokenizer.text, train_tokenizer(["a b a b"], SMALL).text
+    texts = load_prepared(first).facts.tokenizer.text, train_tokenizer(["a b a b"], SMALL).text
     second = prepare(config, SMALL, 100, data, text=texts[1])
-    assert load_prepared(second).tokenizer.text == texts[1]
+    assert load_prepared(second).facts.tokenizer.text == texts[1]
     monkeypatch.delattr("translate_ddp.data.preparation.clean_corpus")
     for settings in (SMALL, TokenizerConfig("word", 999), TokenizerConfig(tokenizer_file=gone)):
         found = [prepare(config, settings, 100, data, text=text) for text in texts]
@@ -146,7 +141,7 @@ def test_tokenizer_file_is_written_again_if_it_is_gone(config: CorpusConfig, tmp
     for _ in range(2):
         prepared = prepare(config, given, 100, tmp_path / "data")
         assert prepare(config, given, 100, tmp_path / "data") == prepared
-        assert file.read_text() == load_prepared(prepared).tokenizer.text
+        assert file.read_text() == load_prepared(prepared).facts.tokenizer.text
         file.unlink()
 
 
@@ -160,7 +155,7 @@ def test_dropout_of_a_tokenizer_file_is_off_with_a_notice(
     given = TokenizerConfig(tokenizer_file=str(file))
     prepared = load_prepared(prepare(config, given, 100, tmp_path / "data"))
     assert f"{file} drops merges at random (dropout 0.25): this is off" in capsys.readouterr().out
-    assert json.loads(prepared.tokenizer.file)["model"]["dropout"] is None
+    assert json.loads(prepared.facts.tokenizer.file)["model"]["dropout"] is None
     ids = plain.encode(prepared.validation_sources)
     assert [prepared.validation[row][0].tolist() for row in range(len(ids))] == ids
 
@@ -201,7 +196,8 @@ def test_pairs_over_seq_len_are_dropped_and_counted(tmp_path: Path):
         (data.validation.source, data.validation_sources),
         (data.validation.target, data.validation_references),
     ):
-        assert data.tokenizer.decode([side[row].tolist() for row in range(len(side))]) == texts
+        ids = [side[row].tolist() for row in range(len(side))]
+        assert data.facts.tokenizer.decode(ids) == texts
     with pytest.raises(UserError, match=r"None of the 4 train pairs fits --seq_len 2"):
         prepare(config, SMALL, 2, tmp_path / "data")
 
@@ -213,7 +209,7 @@ def test_replaced_tokenizer_file_is_used(config: CorpusConfig, tmp_path: Path, p
     other = train_tokenizer([source for source, _ in pairs] * 2, TokenizerConfig(vocab_size=320))
     file.write_text(other.text)
     after = prepare(config, given, 100, tmp_path / "data")
-    assert after != before and load_prepared(after).tokenizer.text == other.text
+    assert after != before and load_prepared(after).facts.tokenizer.text == other.text
 
 
 def test_seq_len_counts_the_end_marker(tmp_path: Path):
@@ -228,7 +224,7 @@ def test_tokenizer_is_trained_on_training_pairs_only(
     config: CorpusConfig, tmp_path: Path, pairs: Pairs
 ):
     data = prepare_and_load(config, tmp_path / "data")
-    assert data.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
+    assert data.facts.tokenizer.text == train_tokenizer([*sum(pairs, ())], SMALL).text
 
 
 def test_tokenizer_learns_upper_case_with_perturbed_sources(config: CorpusConfig, tmp_path: Path):
@@ -237,7 +233,7 @@ def test_tokenizer_learns_upper_case_with_perturbed_sources(config: CorpusConfig
     tokenizer, data = TokenizerConfig(vocab_size=400), tmp_path / "data"
     configs = [replace(config, perturb=is_perturbed) for is_perturbed in (False, True)]
     folders = [prepare(each, tokenizer, 100, data) for each in configs]
-    plain, perturbed = (load_prepared(folder).tokenizer for folder in folders)
+    plain, perturbed = (load_prepared(folder).facts.tokenizer for folder in folders)
     assert folders[0] != folders[1]
     assert folders[0] == prepare(config, tokenizer, 100, data)
     lengths = [len(t.encode(["NUMBER 7 IS HERE"])[0]) for t in (plain, perturbed)]
@@ -261,7 +257,7 @@ def test_length_ratios_are_the_median_and_what_one_pair_in_a_thousand_exceeds(
 ):
     data = prepare_and_load(config, tmp_path / "data")
     source, target = data.train.source.lengths, data.train.target.lengths
-    assert set(data.length_ratios) == {"en-de", "en-de median"}
-    assert data.length_ratios["en-de median"] == pytest.approx(np.median(target / source))
+    ((name, ratios),) = data.facts.length_ratios.items()
+    assert name == "en-de" and ratios.median == pytest.approx(np.median(target / source))
     *_, second, largest = sorted(target / (source + 10))
-    assert second < data.length_ratios["en-de"] <= largest * 1.001
+    assert second < ratios.most <= largest * 1.001

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers.corpora import read_corpus, write
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import PreparedData, load_prepared
+from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.preparation import prepare
 from translate_ddp.data.tagged_corpus import TaggedCorpus
 from translate_ddp.data.tokenizer import ExtraTokens
@@ -52,13 +54,13 @@ def prepared(config: CorpusConfig, folder: Path, vocab_size: int = 300) -> Prepa
 def test_each_direction_has_its_pairs_its_validation_and_its_tag(tmp_path: Path):
     train = {"de": numbered("de", 8), "fr": numbered("fr", 5)}
     data = prepared(config_of(tmp_path, train), tmp_path)
-    size = len(data.tokenizer)
-    assert data.directions == [("en", "de"), ("en", "fr")]
+    size = len(data.facts.tokenizer)
+    assert data.facts.directions == [("en", "de"), ("en", "fr")]
     assert data.blocks == [(0, 0, 8), (1, 0, 5)] and data.validation_sizes == [1, 1]
     assert data.validation_references == ["zurückgehalten", "épargné"]
     sources = [data.train.source[row].tolist() for row in range(13)]
     assert [ids[0] for ids in sources] == [size] * 8 + [size + 1] * 5
-    texts = data.tokenizer.decode([ids[1:] for ids in sources])
+    texts = data.facts.tokenizer.decode([ids[1:] for ids in sources])
     assert texts == [source for source, _ in train["de"] + train["fr"]]
     assert [data.validation.source[row].tolist()[0] for row in range(2)] == [size, size + 1]
     for side in (data.train.target, data.validation.target):
@@ -69,8 +71,8 @@ def test_text_that_looks_like_a_tag_is_text(tmp_path: Path):
     text = ">>fr<< source"
     data = prepared(config_of(tmp_path, {"de": [(text, text)], "fr": numbered("fr")}), tmp_path)
     ids = data.train.source[0].tolist()
-    assert ids[0] == len(data.tokenizer) and max(ids[1:]) < len(data.tokenizer)
-    assert data.tokenizer.decode([ids[1:]]) == [text]
+    assert ids[0] == len(data.facts.tokenizer) and max(ids[1:]) < len(data.facts.tokenizer)
+    assert data.facts.tokenizer.decode([ids[1:]]) == [text]
 
 
 def test_reverse_direction_with_pairs_of_its_own_has_only_these(tmp_path: Path):
@@ -80,7 +82,7 @@ def test_reverse_direction_with_pairs_of_its_own_has_only_these(tmp_path: Path):
     name, two = str(tmp_path / "{src}-{tgt}.train.tsv"), (("en", "de"), ("de", "en"))
     corpus = CorpusConfig((name,), "1", directions=(*two, ("en", "fr")), bidirectional=True)
     data = prepared(corpus, tmp_path)
-    assert data.directions == [*two, ("en", "fr"), ("fr", "en")]
+    assert data.facts.directions == [*two, ("en", "fr"), ("fr", "en")]
     assert [size for *_, size in data.blocks] == [3, 4, 2, 2]
 
 
@@ -239,18 +241,20 @@ def test_regions_of_a_language_share_their_abbreviations(tmp_path: Path):
         write_pairs(tmp_path, "train", {"de": pairs}, src=region)
     name = str(tmp_path / "{src}-{tgt}.train.tsv")
     corpus = CorpusConfig((name,), "2", lang_src=("en_US", "en_GB"), lang_tgt=("de",))
-    assert prepared(corpus, tmp_path).abbreviations == {"en": ["hon", "sen"]}
+    assert prepared(corpus, tmp_path).facts.abbreviations == {"en": ["hon", "sen"]}
 
 
 def test_identifier_counts_the_tokens_of_each_language(tmp_path: Path):
     train = {"de": [("a", "b b"), ("c", "b")], "fr": [("a", "d")]}
     data = prepared(config_of(tmp_path, train, clean="none"), tmp_path)
-    assert data.languages == ["en", "de", "fr"] and data.token_counts is not None
-    ids = {letter: data.tokenizer.encode([letter])[0][0] for letter in "abcd"}
+    counts_LV = np.zeros((3, len(data.facts.tokenizer)))
+    ids = {letter: data.facts.tokenizer.encode([letter])[0][0] for letter in "abcd"}
     for letter, expected in {
         "a": [2, 0, 0],
         "b": [0, 3, 0],
         "c": [1, 0, 0],
         "d": [0, 0, 1],
     }.items():
-        assert data.token_counts[:, ids[letter]].tolist() == expected
+        counts_LV[:, ids[letter]] = expected
+    expected, found = Identifier.of(["en", "de", "fr"], counts_LV), data.facts.identifier
+    assert found is not None and found.to_dict() == expected.to_dict()

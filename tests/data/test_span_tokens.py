@@ -317,16 +317,17 @@ def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes
         path = prepare(*settings, tmp_path / str(count), False, SPANS)
         data = load_prepared(path)
         prints.add(data.fingerprint + data.variants_fingerprint)
-        found = decoded(data.tokenizer, data.train)
+        found = decoded(data.facts.tokenizer, data.train)
         assert all(numbers == numbers_there for (_, numbers), (_, numbers_there) in found)
         assert 0.45 < sum(len(numbers) > 0 for (_, numbers), _ in found) / 591 < 0.65
         assert all("%d" in source for (source, _), _ in found)  # on one side only
-        plain = decoded(data.tokenizer, data.validation)
+        plain = decoded(data.facts.tokenizer, data.validation)
         assert [(source, target) for (source, _), (target, _) in plain] == pairs[:9]
     assert len(prints) == 1
     none = load_prepared(prepare(*settings, tmp_path / "data", False))
-    assert max(none.train.source.tokens.max(), none.train.target.tokens.max()) < len(none.tokenizer)
-    assert none.tokenizer.text == data.tokenizer.text  # pyright: ignore
+    size = len(none.facts.tokenizer)
+    assert max(none.train.source.tokens.max(), none.train.target.tokens.max()) < size
+    assert none.facts.tokenizer.text == data.facts.tokenizer.text  # pyright: ignore
 
 
 @pytest.mark.usefixtures("all_have_set_spans")
@@ -346,7 +347,7 @@ def test_each_direction_has_its_lexicon_of_the_training_pairs(tmp_path: Path):
     settings = corpus, TokenizerConfig(vocab_size=300), 60
     prepared = prepare(*settings, tmp_path / "data", False, SPANS)
     data, enclosed = load_prepared(prepared), Counter[bool]()
-    for (source, _), (target, _) in decoded(data.tokenizer, data.train):
+    for (source, _), (target, _) in decoded(data.facts.tokenizer, data.train):
         found = [re.search(f"{MARK}([a-z][0-9]){MARK}", text) for text in (source, target)]
         if all(found) and source.count(MARK) == 2:
             word, other = (match[1] for match in found if match)

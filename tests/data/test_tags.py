@@ -46,12 +46,12 @@ def texts(data: PreparedData, pairs: ParallelDataset) -> Pairs:
     """The pairs, with the names of extra tokens before the sources."""
     sides = ([side[n].tolist() for n in range(len(side))] for side in (pairs.source, pairs.target))
     sources, targets = sides
-    size = len(data.tokenizer)
+    size = len(data.facts.tokenizer)
     extra = [[f"{TAGS.names[i - size]} " for i in ids if i >= size] for ids in sources]
-    text = data.tokenizer.decode([[i for i in ids if i < size] for ids in sources])
+    text = data.facts.tokenizer.decode([[i for i in ids if i < size] for ids in sources])
     assert all(max(ids[len(tags) :]) < size for ids, tags in zip(sources, extra, strict=True))
     joined = ["".join(tags) + each for tags, each in zip(extra, text, strict=True)]
-    return list(zip(joined, data.tokenizer.decode(targets), strict=True))
+    return list(zip(joined, data.facts.tokenizer.decode(targets), strict=True))
 
 
 def tagged(tag: str, pairs: Pairs) -> Pairs:
@@ -68,7 +68,7 @@ def test_tag_is_before_the_training_sources_of_its_dataset_only(tmp_path: Path):
     assert texts(data, data.validation) == VALIDATION
     assert data.blocks == [(0, 0, 10), (0, 1, 6)]
     # The tokenizer has seen the tag.
-    assert len(data.tokenizer.encode(["<bt>"])[0]) < len("<bt>")
+    assert len(data.facts.tokenizer.encode(["<bt>"])[0]) < len("<bt>")
 
 
 def test_both_directions_are_trained_with_the_tag_of_the_target_language(tmp_path: Path):
@@ -79,7 +79,7 @@ def test_both_directions_are_trained_with_the_tag_of_the_target_language(tmp_pat
     assert texts(data, data.validation) == tagged(">>de<<", VALIDATION) + backward
     assert data.validation_sources == [src for src, _ in VALIDATION + swapped(VALIDATION)]
     assert data.validation_references == [tgt for _, tgt in VALIDATION + swapped(VALIDATION)]
-    assert data.validation_sizes == [2, 2] and data.directions == [("en", "de"), ("de", "en")]
+    assert data.validation_sizes == [2, 2] and data.facts.directions == [("en", "de"), ("de", "en")]
     assert data.blocks == [(0, 0, 10), (0, 1, 6), (1, 0, 10), (1, 1, 6)]
 
 

@@ -32,11 +32,11 @@ def with_sentencepiece(model: TrainedModel, is_bpe: bool = False) -> TrainedMode
     config = TokenizerConfig(tokenizer=kind, vocab_size=300)
     tokenizer = train_tokenizer(["sun moon tree river", "stone bird. fish wolf?"] * 3, config)
     torch.manual_seed(0)
-    size = len(tokenizer) + len(model.state.extra.names)
-    weights = Transformer(model.shape, size).state_dict()
+    facts = replace(model.facts, tokenizer=tokenizer)
+    weights = Transformer(model.shape, facts.num_tokens).state_dict()
     # Larger than at the start of a training, so that translations differ.
     weights = {n: 3 * w if "embedding" in n else w.clone() for n, w in weights.items()}
-    return TrainedModel.of(replace(model.state, tokenizer=tokenizer.text, model=weights))
+    return TrainedModel.of(replace(model.state, facts=facts, model=weights))
 
 
 def flipped(model: TrainedModel, name: str) -> TrainedModel:

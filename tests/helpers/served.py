@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +15,7 @@ import numpy as np
 import uvicorn
 
 from tests.helpers.processes import wait_until
+from tests.helpers.states import TOKENIZER, make_facts
 from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.server import listen, make_server
@@ -32,7 +33,6 @@ def upper(text: str, rank: int) -> str:
 class FakeTranslator:
     """Translates a text by a function of the text and the rank; all words have probability 1/4."""
 
-    identifier: Identifier | None = None
     protection = Protection()
     tokenizer = SimpleNamespace(encode=lambda texts: [list(text.encode()) for text in texts])
 
@@ -42,7 +42,8 @@ class FakeTranslator:
         directions: Sequence[tuple[str, str]] = (("en_US", "it"),),
     ) -> None:
         self.function = function
-        self.directions = [LanguagePair(*pair) for pair in directions]
+        self.facts = make_facts(TOKENIZER, *directions)
+        self.directions = self.facts.directions
         self.direction = self.directions[0]
         self.calls: list[list[str]] = []
         self.settings: dict[str, Any] = {}
@@ -79,12 +80,11 @@ MANY = (("en", "hau"), ("en", "lug"), ("hau", "en"), ("lug", "en"))
 class Named(FakeTranslator):
     """Writes a text after the direction of its translation; hau is text with h, lug with l."""
 
-    identifier = Identifier.of(
-        ("en", "hau", "lug"), np.eye(256, dtype=int)[[ord("e"), ord("h"), ord("l")]] * 1000
-    )
-
     def __init__(self, directions: Sequence[tuple[str, str]] = MANY) -> None:
         super().__init__(upper, directions)
+        counts = np.eye(256, dtype=int)[[ord("e"), ord("h"), ord("l")]] * 1000
+        identifier = Identifier.of(("en", "hau", "lug"), counts)
+        self.facts = replace(self.facts, identifier=identifier)
 
     def _translation(self, text: str, rank: int) -> Translation:
         return super()._translation(f"{self.direction} {text}".lower(), rank)

@@ -5,7 +5,9 @@ from typing import Any
 
 import torch
 
-from translate_ddp.settings import Config
+from translate_ddp.data.model_facts import LengthRatios, ModelFacts
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, Tokenizer, train_tokenizer
+from translate_ddp.settings import Config, LanguagePair, TokenizerConfig
 from translate_ddp.training.state import LogOffset, Position, RunIdentity, RunInfo, RunState
 
 IDENTITY = RunIdentity(
@@ -19,6 +21,17 @@ IDENTITY = RunIdentity(
 )
 
 
+TOKENIZER = train_tokenizer(["sun moon"], TokenizerConfig("word"))
+
+
+def make_facts(tokenizer: Tokenizer, *directions: tuple[str, str], **changes: Any) -> ModelFacts:
+    """The facts of a model of these directions, or en-it; no translation is too short for it."""
+    pairs = [LanguagePair(*pair) for pair in directions or [("en", "it")]]
+    ratios = {str(pair): LengthRatios(2.0, 0.0) for pair in pairs}
+    facts = ModelFacts(tokenizer, NO_EXTRA_TOKENS, pairs, 50, {}, ratios, None)
+    return replace(facts, **changes)
+
+
 def make_state(step: int = 1, **changes: Any) -> RunState:
     """A state after `step` steps, none of them in the current epoch."""
     state = RunState(
@@ -30,14 +43,9 @@ def make_state(step: int = 1, **changes: Any) -> RunState:
             "0123abcd",
             Config().to_dict(),
             IDENTITY,
-            directions=[["en", "it"]],
-            extra_tokens=[],
-            longest_source=255,
-            abbreviations={},
-            length_ratios={},
             history=["tmodel_step_00000001-0.pt"],
         ),
-        tokenizer="{}",
+        facts=make_facts(TOKENIZER),
         log_offset=LogOffset(7, "ab"),
         environment={"world_size": 1},
     )

@@ -24,7 +24,7 @@ def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     """The gradient of each step of the first epoch, with constant weights."""
     config = parse(flags)
     data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", world)
-    model = build_model(config, data, world)
+    model = build_model(config, data.facts, world)
     updater = build_step(config, model, world)
     found = []
     for step in build_loader(config, data, world):

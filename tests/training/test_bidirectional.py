@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.commands import translate_ddp
+from tests.helpers.states import make_facts
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer, train_tokenizer
@@ -49,7 +50,8 @@ def echo(longest: int = 59, *directions: tuple[str, str]) -> Translator:
     directions = directions or (("en", "it"), ("it", "en"))
     extra = ExtraTokens.of([tgt for _, tgt in directions] * (len(directions) > 1), ExtraTokens())
     engine: Any = EchoEngine(tokenizer(), extra)
-    return Translator(engine, tokenizer(), directions, longest, None, extra)
+    facts = make_facts(tokenizer(), *directions, longest_source=longest, extra=extra)
+    return Translator(engine, facts)
 
 
 def test_sources_have_the_tag_of_the_target_language():

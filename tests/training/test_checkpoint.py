@@ -36,7 +36,7 @@ def test_saved_state_can_be_loaded(store: CheckpointStore):
     path = store.save(make_state(7))
     assert re.fullmatch(r"tmodel_step_00000007-[0-9a-f]{8}\.pt", path.name)
     state = load(path)
-    assert_same_tree(vars(state), vars(make_state(7)))
+    assert_same_tree(state.to_dict(), make_state(7).to_dict())
     assert names(store) == [path.name]  # no temporary file is left
 
 
@@ -227,7 +227,7 @@ def test_a_folder_holds_one_run(store: CheckpointStore):
     path = store.save(make_state(1))
     config = CheckpointConfig(str(store.folder), model_basename="other")
     with pytest.raises(UserError, match=f"{path.name}, a checkpoint of another --model_basename"):
-        CheckpointStore(config).archive(None)
+        CheckpointStore(config).archive([])
     assert path.exists()
 
 
@@ -235,5 +235,5 @@ def test_archives_are_new_folders(store: CheckpointStore):
     for name in ("earlier-002", "earlier-notes"):
         (store.folder / name).mkdir(parents=True)
     path = store.save(make_state(1))
-    assert store.archive(None) == str(store.folder / "earlier-003")
+    assert store.archive([]) == str(store.folder / "earlier-003")
     assert (store.folder / "earlier-003" / path.name).exists()

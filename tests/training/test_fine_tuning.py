@@ -21,7 +21,6 @@ from tests.helpers.runs import (
     last_state,
     validations,
 )
-from tests.helpers.states import make_state
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
@@ -88,7 +87,7 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
     )
     parent, state = state_in(file), last_state(child.folder)
     assert_same_tree(state["model"], parent["model"])
-    assert state["tokenizer"] == parent["tokenizer"]
+    assert state["facts"]["tokenizer"] == parent["facts"]["tokenizer"]
     assert state["position"]["epoch"] == 1
     assert state["run"]["run_id"] != parent["run"]["run_id"]
     settings, held = state["run"]["config"], parent["run"]["config"]
@@ -286,9 +285,8 @@ def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: 
 def test_directions_that_the_file_lacks_are_named(
     before: list[str], now: list[str], message: list[str]
 ):
-    state = make_state()
-    state.run.directions = [each.split("-") for each in before]
-    found = describe_languages([LanguagePair(*each.split("-")) for each in now], state)
+    one, other = ([LanguagePair(*each.split("-")) for each in names] for names in (before, now))
+    found = describe_languages(other, one)
     assert len(found) == len(message) and all(map(str.endswith, found, message))
 
 

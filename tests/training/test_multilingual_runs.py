@@ -11,11 +11,12 @@ import torch
 from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state
+from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.data.tokenizer import SPAN_TOKENS
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.checkpoint import with_new_tags
+from translate_ddp.training.fine_tuning import add_new_tags
 
 WORDS = ["sun", "moon", "tree", "river", "stone", "bird"]
 SIZES = {"de": 90, "fr": 30, "it": 12}
@@ -98,13 +99,13 @@ def test_fine_tuned_model_keeps_its_tags_and_a_new_language_has_their_mean(
 ):
     parent = last_state(trained.folder)
     size = len(parent["model"]["embedding.weight"]) - 2
-    assert parent["run"]["extra_tokens"] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
+    assert parent["facts"]["extra_tokens"] == [*SPAN_TOKENS, ">>de<<", ">>fr<<"]
     for target, tags in (("de", [">>de<<", ">>fr<<"]), ("it", [">>de<<", ">>fr<<", ">>it<<"])):
         child = start("--lang_tgt", target, "--init_from", checkpoint(trained), "--lr", "1e-12")
         child.start("--max_steps", "1").succeed()
         state = last_state(child.folder)
-        assert state["run"]["extra_tokens"] == [*SPAN_TOKENS, *tags]
-        assert state["run"]["directions"] == [["en", target]]
+        assert state["facts"]["extra_tokens"] == [*SPAN_TOKENS, *tags]
+        assert state["facts"]["directions"] == [["en", target]]
         rows_VD = state["model"]["embedding.weight"]
         assert len(rows_VD) == size + len(tags)
         expected_VD = parent["model"]["embedding.weight"]
@@ -115,8 +116,11 @@ def test_fine_tuned_model_keeps_its_tags_and_a_new_language_has_their_mean(
 
 
 def test_first_tags_of_a_model_are_rows_of_their_own():
-    saved_VD, own_VD = torch.zeros(5, 2), torch.ones(7, 2)
-    assert with_new_tags(saved_VD, own_VD, tags=0).tolist() == [[0, 0]] * 5 + [[1, 1]] * 2
+    model = Transformer(ModelConfig(d_model=2, num_heads=1, d_ff=2), vocabulary=7)
+    state = make_state(model={"embedding.weight": torch.zeros(5, 2)})
+    add_new_tags(state, model)
+    rows_VD = state.model["embedding.weight"]
+    assert rows_VD[:5].eq(0).all() and rows_VD[5:].equal(model.embedding.weight[5:])
 
 
 def test_tags_are_read_but_never_generated():

@@ -19,7 +19,7 @@ from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
-from tests.helpers.states import make_state
+from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data import tokenizer
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.tokenizer import train_tokenizer
@@ -36,7 +36,7 @@ from translate_ddp.training.trainer import Trainer
 DATA: Any = SimpleNamespace(
     fingerprint="data",
     validation_fingerprint="held out",
-    tokenizer=SimpleNamespace(fingerprint="tokens"),
+    facts=make_facts(TOKENIZER),
     variants=None,
 )
 
@@ -174,7 +174,7 @@ def test_other_languages_or_tokenizers_are_rejected_before_the_corpus_is_read(
 ):
     other = train_tokenizer(["sun moon"], TokenizerConfig(vocab_size=300))
     (tmp_path / "other.json").write_text(other.text)
-    texts = last_state(finished.folder)["tokenizer"], other.text
+    texts = last_state(finished.folder)["facts"]["tokenizer"], other.text
     digests = (hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts)
     flags = [each.format(other=tmp_path / "other.json") for each in flags]
     output = finished.start(*flags, "--dataset", "not_there").fail()
@@ -222,7 +222,8 @@ def test_run_resumes_from_its_file_alone_although_another_vocabulary_would_be_le
     # Without the tokenizer of a checkpoint, the learner counts.
     flags += ["--preload", "", "--max_steps", "1"]
     processes.start(train_with_another_learner, folder, 2, None, flags).succeed()
-    assert last_state(folder)["tokenizer"] != last_state(straight)["tokenizer"]
+    learnt = [last_state(each)["facts"]["tokenizer"] for each in (folder, straight)]
+    assert learnt[0] != learnt[1]
 
 
 def test_more_epochs_resume_a_finished_run(finished: Run):

@@ -138,7 +138,7 @@ def test_archive_that_is_missing_in_the_listing_is_not_overwritten(
     store.save(make_state(1))
     (store.folder / "earlier-001").mkdir()
     monkeypatch.setattr(store, "count_archives", lambda: 0)
-    assert store.archive(None) == str(store.folder / "earlier-002")
+    assert store.archive([]) == str(store.folder / "earlier-002")
 
 
 @pytest.mark.parametrize("error", [OSError(116, "Stale file handle"), FileNotFoundError(2, "gone")])

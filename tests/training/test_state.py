@@ -12,7 +12,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.training.state import RunState
 
 PARTS = [part.name for part in fields(RunState)]
-RUN = make_state().to_dict()["run"]
+RUN, FACTS = make_state().to_dict()["run"], make_state().facts.to_dict()
 
 
 def test_names_in_the_file_are_stable():
@@ -61,10 +61,16 @@ def test_missing_part_is_named(part: str):
         ("position", {"epoch": 1, "unknown": 2}),
         ("run", {}),
         ("run", "text"),
-        ("run", {name: value for name, value in RUN.items() if name != "directions"}),
+        ("run", {name: value for name, value in RUN.items() if name != "config"}),
         ("run", RUN | {"identity": {}}),
         ("run", RUN | {"run_id": 1}),
-        ("run", RUN | {"longest_source": "44"}),
+        ("facts", 1),
+        ("facts", FACTS | {"tokenizer": 1}),
+        ("facts", FACTS | {"tokenizer": "{}"}),
+        ("facts", FACTS | {"directions": [["en"]]}),
+        ("facts", FACTS | {"longest_source": None}),
+        ("facts", FACTS | {"length_ratios": {"en-it": [2.0]}}),
+        ("facts", FACTS | {"identifier": {"languages": ["en", "it"], "log_probs_LV": "AAAA"}}),
         ("run", RUN | {"identity": {"always": 1, "within_epoch": {}}}),
         ("log_offset", {"size": "3"}),
     ],

@@ -10,7 +10,7 @@ import torch
 from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state, metrics, validations
-from tests.helpers.states import make_state
+from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import train_tokenizer
@@ -76,7 +76,7 @@ def test_auto_is_no_change_for_one_direction():
     config = {part: dict(values) for part, values in state.run.config.items()}
     state.run.config["train"]["best_metric"], state.environment = "BLEU", now
     assert describe_changes(state, config, now) == []
-    state.run.directions.append(["it", "en"])
+    state.facts = make_facts(TOKENIZER, ("en", "it"), ("it", "en"))
     (message,) = describe_changes(state, config, now)
     assert message == "Changed: best_metric: BLEU in the checkpoint, chrf now."
 

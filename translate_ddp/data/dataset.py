@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -10,14 +10,9 @@ import numpy as np
 
 from translate_ddp.console import print_line
 from translate_ddp.data.mix import Block, hashes
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
-from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
-from translate_ddp.settings import LanguagePair, languages_of
 
-MORE_TOKENS = 10  # of a translation, beside a multiple of its source
-MIN_LONGEST = 20  # tokens; shorter parts of sentences are no clauses
-COUNTS_FILE = "counts.npy"  # of tokens by language
-TOKENIZER_FILE = "tokenizer.json"  # the text of a `Tokenizer`
 SALT = 0x766172  # keeps the draws apart from those of other modules
 
 
@@ -151,76 +146,31 @@ class PreparedData:
     validation: ParallelDataset
     validation_sources: list[str]
     validation_references: list[str]
-    tokenizer: Tokenizer
+    facts: ModelFacts
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
     validation_fingerprint: str  # sha256 of the ids for validation
     blocks: Sequence[Block]  # of the training rows, which follow each other
-    directions: Sequence[LanguagePair]
     validation_sizes: Sequence[int]  # rows of each direction, which follow each other
     folder: Path = Path()
-    abbreviations: dict[str, list[str]] = field(default_factory=dict)  # language -> learnt ones
     variants: ParallelDataset | None = None  # those of one training pair are adjacent
-    token_counts: np.ndarray | None = None  # [L, V] of `languages`; None: the model has no tags
     variants_fingerprint: str = ""  # sha256 of their token ids
-
-    @property
-    def languages(self) -> list[str]:
-        return languages_of(self.directions)
-
-    @property
-    def longest_source(self) -> int:
-        """The tokens, without [EOS], that at most one training source in a thousand exceeds.
-
-        It is at least `MIN_LONGEST`.
-        """
-        usual = np.quantile(self.train.source.lengths, 0.999, method="inverted_cdf")
-        return max(MIN_LONGEST, int(usual))
-
-    @property
-    def length_ratios(self) -> dict[str, float]:
-        """By direction: how many tokens a target has for each of the source's and ten more.
-
-        At most one pair in a thousand has more. By the `median_of` a direction: the median number
-        for each of the source's.
-        """
-        lengths, start = (self.train.source.lengths, self.train.target.lengths), 0
-        ratios: dict[str, list[np.ndarray]] = {}
-        for block in self.blocks:
-            source_N, target_N = (side[start : start + block.size] for side in lengths)
-            pair, start = self.directions[block.direction], start + block.size
-            sources = {str(pair): source_N + MORE_TOKENS, median_of(pair): np.maximum(source_N, 1)}
-            for name, of_N in sources.items():
-                ratios.setdefault(name, []).append((target_N / of_N).astype(np.float32))
-        shares = {median_of(pair): 0.5 for pair in self.directions}
-        return {
-            name: float(np.quantile(np.concatenate(several), shares.get(name, 0.999)))
-            for name, several in ratios.items()
-        }
-
-
-def median_of(direction: LanguagePair) -> str:
-    """The name of the median in `PreparedData.length_ratios`."""
-    return f"{direction} median"
 
 
 def load_prepared(prepared: Path) -> PreparedData:
-    """Map a prepared folder into memory, without a check of its bytes (`is_usable`).
-
-    Raises UserError if its tokenizer cannot be used.
-    """
+    """Map a prepared folder into memory, without a check of its bytes (`is_usable`)."""
     summary = read_summary(prepared)
 
     def lines(side: str) -> list[str]:
         return (prepared / f"validation.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
-    variants_fingerprint, counts = summary.get("variants_fingerprint", ""), prepared / COUNTS_FILE
+    variants_fingerprint = summary.get("variants_fingerprint", "")
     return PreparedData(
         train=ParallelDataset.open(prepared / "train"),
         validation=ParallelDataset.open(prepared / "validation"),
         validation_sources=lines("src"),
         validation_references=lines("tgt"),
-        tokenizer=load_tokenizer(prepared / TOKENIZER_FILE),
+        facts=ModelFacts.from_dict(summary["facts"]),
         dropped=summary["dropped"],
         fingerprint=summary["fingerprint"],
         validation_fingerprint=summary["validation_fingerprint"],
@@ -229,12 +179,9 @@ def load_prepared(prepared: Path) -> PreparedData:
             Block(*numbers, size=size)
             for numbers, size in zip(summary["blocks"], summary["sizes"], strict=True)
         ],
-        directions=[LanguagePair(*pair) for pair in summary["directions"]],
         validation_sizes=summary["validation_sizes"],
-        abbreviations=summary["learnt"],
         variants=ParallelDataset.open(prepared / "variants") if variants_fingerprint else None,
         variants_fingerprint=variants_fingerprint,
-        token_counts=np.load(counts, allow_pickle=False) if counts.exists() else None,
     )
 
 

@@ -1,12 +1,11 @@
 """Which of a model's own languages a text is in, learnt from the model's own training text."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from translate_ddp.data.dataset import Ragged
 
 # This many tokens are added to the counts of each language, distributed as in the average of all
 # languages: little text does not show that a token is missing. A constant for each token would
@@ -20,13 +19,12 @@ MAX_REPEATS = 3  # of one token in a text: a translation that loops is not decid
 CHUNK = 2**24  # tokens: a count in one piece would copy the whole corpus as int64
 
 
-def count_tokens(rows: Ragged, vocab_size: int) -> np.ndarray:
-    """How often each id below `vocab_size` stands in the rows [V]; larger ids are ignored."""
-    start, end = int(rows.offsets[0]), int(rows.offsets[-1])
+def count_tokens(ids: np.ndarray, vocab_size: int) -> np.ndarray:
+    """How often each id below `vocab_size` is among the `ids` [V]; larger ones are ignored."""
     counts_V = np.zeros(vocab_size, dtype=np.int64)
-    for first in range(start, end, CHUNK):
-        tokens = rows.tokens[first : min(first + CHUNK, end)]
-        counts_V += np.bincount(tokens, minlength=vocab_size)[:vocab_size]
+    for first in range(0, len(ids), CHUNK):
+        chunk = ids[first : first + CHUNK]
+        counts_V += np.bincount(chunk, minlength=vocab_size)[:vocab_size]
     return counts_V
 
 
@@ -79,13 +77,13 @@ class Identifier:
         return (log_probs_LN * counts_N).sum(axis=1), int(counts_N[log_probs_LN[0] < 0].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds: a list of strings, and a tensor of 2 bytes per value."""
-        import torch  # the state of a run is read by programs that need no model
-
-        log_probs_LV = torch.from_numpy(self.log_probs_LV)
-        return {"languages": list(self.languages), "log_probs_LV": log_probs_LV}
+        """The languages, and the bytes of the float16 values in base64."""
+        content = self.log_probs_LV.astype("<f2").tobytes()
+        values = base64.b64encode(content).decode()
+        return {"languages": list(self.languages), "log_probs_LV": values}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Identifier":
-        """From the dict that `to_dict` made, with a copy of its tensor."""
-        return cls(tuple(values["languages"]), values["log_probs_LV"].numpy().copy())
+    def from_dict(cls, values: Mapping[str, Any]) -> "Identifier":
+        """From the dict that `to_dict` made."""
+        languages, content = tuple(values["languages"]), base64.b64decode(values["log_probs_LV"])
+        return cls(languages, np.frombuffer(content, "<f2").reshape(len(languages), -1))

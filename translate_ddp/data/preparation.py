@@ -25,9 +25,11 @@ from translate_ddp.data.corpus import (
     clean_corpus,
     corpus_signature,
 )
-from translate_ddp.data.dataset import COUNTS_FILE, TOKENIZER_FILE, ParallelDataset, Ragged
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.lexicon import Lexicon
-from translate_ddp.data.prepared_folder import Summary, is_usable, publish
+from translate_ddp.data.model_facts import MORE_TOKENS, LengthRatios, ModelFacts
+from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
 from translate_ddp.data.selection import parts
 from translate_ddp.data.span_pairs import MarkedPair, SpanPairs
 from translate_ddp.data.tagged_corpus import TaggedCorpus, TaggedPairs
@@ -43,13 +45,14 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig
+from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig, languages_of
 
-FORMAT = 15  # of the prepared folder; raise it with every change, and corpora are prepared again
+FORMAT = 16  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
 IN_SPLIT = {"train": "", "validation": " in validation"}
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
+MIN_LONGEST = 20  # tokens of a longest source; shorter parts of sentences are no clauses
 MAX_TOKEN_CHARACTERS = 64  # a text with more of them per token than this is not encoded
 
 
@@ -104,7 +107,7 @@ def prepare(
 def _find(folder: Path, pattern: str, text: str) -> Path | None:
     """The intact folder of this name, with the tokenizer of this text unless it is ''."""
     for prepared in filter(is_usable, sorted(folder.glob(pattern))):
-        if not text or (prepared / TOKENIZER_FILE).read_bytes() == text.encode():
+        if not text or read_summary(prepared)["facts"]["tokenizer"] == text:
             return prepared
     return None
 
@@ -130,7 +133,6 @@ def _write(
     lines = tagged.lines(chosen, config.perturb)
     learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
     tokenizer = Tokenizer(text) if text else learn()
-    (folder / TOKENIZER_FILE).write_text(tokenizer.text, encoding="utf-8")
     tagged.tags = {pair: extra.tag(tokenizer, pair.tgt) for pair in tagged.directions}
     validation, num_pairs = corpus.validation(), sum(corpus.sizes)
     checked = validation[:CHECKED_PAIRS] if text and shown else []
@@ -166,14 +168,12 @@ def _write(
         if not (in_training and validation_sizes[number]):
             split = "validation" if in_training else "training"
             raise UserError(f"No {split} pair of {direction} fits --seq_len {seq_len}: raise it.")
-    if extra.num_tags:
-        counts_LV = tagged.count_tokens(folder / "train", sizes, len(tokenizer))
-        np.save(folder / COUNTS_FILE, counts_LV)
+    train = ParallelDataset.open(folder / "train")
+    facts = _learn_facts(tagged, chosen, tokenizer, extra, train, sizes)
     summary: Summary = {
-        "learnt": tagged.learn_abbreviations(chosen),
+        "facts": facts.to_dict(),
         "dropped": dict(dropped),
         "reports": [asdict(report) for report in corpus.reports],
-        "directions": tagged.directions,
         "blocks": tagged.blocks,
         "sizes": sizes,
         "validation_sizes": validation_sizes,
@@ -187,6 +187,55 @@ def _write(
         if shown:
             print_line(f"Augmentation: {variants}.")
     return summary
+
+
+def _learn_facts(
+    tagged: TaggedCorpus,
+    is_chosen: np.ndarray,
+    tokenizer: Tokenizer,
+    extra: ExtraTokens,
+    train: ParallelDataset,
+    sizes: Sequence[int],
+) -> ModelFacts:
+    """The facts of a model that is trained on these pairs, of which each block has `sizes`."""
+    identifier = None
+    if extra.num_tags:
+        counts_LV = tagged.count_tokens(train, sizes, len(tokenizer))
+        identifier = Identifier.of(languages_of(tagged.directions), counts_LV)
+    return ModelFacts(
+        tokenizer,
+        extra,
+        tagged.directions,
+        longest_source=longest_source(train.source.lengths),
+        abbreviations=tagged.learn_abbreviations(is_chosen),
+        length_ratios=_length_ratios(tagged, train, sizes),
+        identifier=identifier,
+    )
+
+
+def longest_source(lengths: np.ndarray) -> int:
+    """The tokens that at most one source in a thousand exceeds; at least `MIN_LONGEST`."""
+    return max(MIN_LONGEST, int(np.quantile(lengths, 0.999, method="inverted_cdf")))
+
+
+def _length_ratios(
+    tagged: TaggedCorpus, train: ParallelDataset, sizes: Sequence[int]
+) -> dict[str, LengthRatios]:
+    """The ratios of each direction in the training pairs, of which each block has `sizes`."""
+    ends = np.cumsum(sizes)[:-1]
+    sides = (np.split(side.lengths, ends) for side in (train.source, train.target))
+    found: dict[str, tuple[list[np.ndarray], list[np.ndarray]]] = {}
+    for (number, _), source_N, target_N in zip(tagged.blocks, *sides, strict=True):
+        most, median = found.setdefault(str(tagged.directions[number]), ([], []))
+        most.append((target_N / (source_N + MORE_TOKENS)).astype(np.float32))
+        median.append((target_N / np.maximum(source_N, 1)).astype(np.float32))
+    shares = 0.999, 0.5
+    return {
+        name: LengthRatios(
+            *(float(np.quantile(np.concatenate(n), q)) for n, q in zip(of, shares, strict=True))
+        )
+        for name, of in found.items()
+    }
 
 
 def _fingerprint(stem: Path, text: str = "") -> str:

@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise, repeat
-from pathlib import Path
 
 import numpy as np
 
 from translate_ddp.data.augmentation import perturb_some
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.identifier import count_tokens
 from translate_ddp.data.lexicon import Lexicon, learn_lexicon
 from translate_ddp.data.mix import temperature_factors, uniform
@@ -112,20 +111,22 @@ class TaggedCorpus:
         factors = temperature_factors(list(lines.values()), self._temperature)
         return dict(zip(lines, factors, strict=True))
 
-    def count_tokens(self, stem: Path, sizes: Sequence[int], vocab_size: int) -> np.ndarray:
+    def count_tokens(
+        self, pairs: ParallelDataset, sizes: Sequence[int], vocab_size: int
+    ) -> np.ndarray:
         """How often each token stands in the training text of each language [L, V].
 
-        `stem` has the files of the pairs that fit, of which each block has `sizes`.
+        These are the pairs that fit, of which each block has `sizes`.
         """
-        languages, pairs = languages_of(self.directions), ParallelDataset.open(stem)
+        languages = languages_of(self.directions)
         counts_LV = np.zeros((len(languages), vocab_size), dtype=np.int64)
         ends = [0, *np.cumsum(sizes).tolist()]
         for (number, _), (start, end) in zip(self.blocks, pairwise(ends), strict=True):
             for side, language in zip(
                 (pairs.source, pairs.target), self.directions[number], strict=True
             ):
-                rows = Ragged(side.tokens, side.offsets[start : end + 1])
-                counts_LV[languages.index(language)] += count_tokens(rows, vocab_size)
+                ids = side.tokens[side.offsets[start] : side.offsets[end]]
+                counts_LV[languages.index(language)] += count_tokens(ids, vocab_size)
         return counts_LV
 
     def learn_lexicons(self) -> dict[LanguagePair, Lexicon]:
@@ -140,7 +141,6 @@ class TaggedCorpus:
 
     def learn_abbreviations(self, is_chosen: np.ndarray) -> dict[str, list[str]]:
         """The abbreviations in the marked sources, by language."""
-
         corpus, found = self._corpus, dict[str, list[str]]()
         for language in dict.fromkeys(base_language(each.src) for each in self.directions):
             texts = (

@@ -80,10 +80,6 @@ class ExtraTokens:
     def num_tags(self) -> int:
         return len(self.names) - self.num_spans
 
-    def num_outputs(self, tokenizer: "Tokenizer") -> int:
-        """The number of tokens that can be generated, the first ones of the vocabulary."""
-        return len(tokenizer) + self.num_spans
-
     def tag(self, tokenizer: "Tokenizer", target: str) -> tuple[int, ...]:
         """The token id of the tag of a target language; none if the model has no tags."""
         name = direction_tag(target)
@@ -108,6 +104,9 @@ class Tokenizer:
         else:
             self._model = JsonModel(text)
             self.text, self.dropout = self._model.text, self._model.dropout
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return Tokenizer, (self.text,)
 
     def __len__(self) -> int:
         return len(self._model)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from translate_ddp import __version__
-from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
+from translate_ddp.data.model_facts import ModelFacts
+from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError, first_line, import_optional
 from translate_ddp.modeling.engine import (
     Ids,
@@ -26,7 +27,7 @@ from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
 
-FORMAT = 2  # of the description; raised with every change after which a saved one cannot be read
+FORMAT = 3  # of the description; raised with every change after which a saved one cannot be read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"
 
 
@@ -182,11 +183,7 @@ def default_device() -> str:
 class Description:
     """What a CTranslate2 folder does not hold by itself."""
 
-    directions: list[list[str]]  # this and the next four as in `RunInfo`
-    extra_tokens: list[str]
-    longest_source: int
-    abbreviations: dict[str, list[str]]
-    length_ratios: dict[str, float]
+    facts: ModelFacts
     positions: int  # maximum tokens of a side that the model can compute
     quantization: str
     model: dict[str, Any]  # the sizes, as in `ModelConfig`
@@ -208,7 +205,8 @@ def is_exported(folder: Path) -> bool:
 
 def describe(folder: Path, description: Description) -> None:
     """Write the description, with the digest of the model in the folder."""
-    content = {"format": FORMAT, **asdict(description), "sha256": _digest(folder / MODEL)}
+    digest = {"sha256": _digest(folder / MODEL), "facts": description.facts.to_dict()}
+    content = {"format": FORMAT, **vars(description), **digest}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(f"{text}\n", encoding="utf-8")
 
@@ -222,6 +220,7 @@ def read_description(folder: Path) -> Description:
                 f"{folder} has export format {content['format']!r}, but translate_ddp "
                 f"{__version__} reads format {FORMAT}: export the checkpoint again."
             )
+        content["facts"] = ModelFacts.from_dict(content["facts"])
         return Description(**{part.name: content[part.name] for part in fields(Description)})
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise UserError(
@@ -229,17 +228,17 @@ def read_description(folder: Path) -> Description:
         ) from error
 
 
-def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, Tokenizer, Description]:
+def open_exported(folder: Path, threads: int) -> tuple[CTranslate2Engine, ModelFacts]:
     """The model in the folder. Raises UserError if it is damaged or a library is missing."""
     description = read_description(folder)
     digest = check_digest(folder, description)
     engine = CTranslate2Engine(folder, description.positions, threads, fingerprint=digest)
-    tokenizer = read_tokenizer(folder)
-    if [*tokenizer.names, *description.extra_tokens] != engine.names:
+    facts = description.facts
+    if [*facts.tokenizer.names, *facts.extra.names] != engine.names:
         raise UserError(
-            f"{folder} has the tokenizer of another model: copy it or export the checkpoint again."
+            f"{folder} has the vocabulary of another model: copy it or export the checkpoint again."
         )
-    return engine, tokenizer, description
+    return engine, facts
 
 
 def check_digest(folder: Path, description: Description) -> str:
@@ -255,12 +254,6 @@ def check_digest(folder: Path, description: Description) -> str:
 
 def tokenizer_file(tokenizer: Tokenizer) -> str:
     return "sentencepiece.model" if tokenizer.is_sentencepiece else "tokenizer.json"
-
-
-def read_tokenizer(folder: Path) -> Tokenizer:
-    """Raises UserError if the folder holds no usable tokenizer."""
-    path = folder / "sentencepiece.model"
-    return load_tokenizer(path if path.exists() else folder / "tokenizer.json")
 
 
 def _digest(path: Path) -> str:

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import batch_by_tokens, pad, split_into_micro_batches
-from translate_ddp.data.dataset import MORE_TOKENS, ParallelDataset, Ragged
+from translate_ddp.data.dataset import ParallelDataset, Ragged
+from translate_ddp.data.model_facts import MORE_TOKENS
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.decoding_state import DecodingState

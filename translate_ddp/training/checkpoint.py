@@ -45,6 +45,7 @@ from translate_ddp.training.checkpoint_name import (
     digest_in,
     parse_name,
 )
+from translate_ddp.training.fine_tuning import add_new_tags
 from translate_ddp.training.optimizer import moments_of
 from translate_ddp.training.state import RunState
 
@@ -319,19 +320,19 @@ class CheckpointStore:
         folders = self.folder.glob("earlier-[0-9][0-9][0-9]")
         return max((int(path.name.removeprefix("earlier-")) for path in folders), default=0)
 
-    def archive(self, history: Sequence[str] | None) -> str | None:
+    def archive(self, history: Sequence[str]) -> str | None:
         """Move files that are not part of the run into a new folder `earlier-NNN`.
 
         `history` names the checkpoints of the run up to where it resumes; all others are moved,
         including later ones of the same run, which `latest` would find. The record of the run is
-        copied. None starts a new run: everything is moved. Returns the path of the new folder, or
-        None if there is nothing to move. Raises UserError for a new run beside checkpoints of
+        copied. Of a new run it is empty: everything is moved. Returns the path of the new folder,
+        or None if there is nothing to move. Raises UserError for a new run beside checkpoints of
         another `basename`, whose record is in the folder.
         """
         held = self.list()
-        if history is None:
+        if not history:
             self._check_basename()
-        mine = [checkpoint for checkpoint in held if checkpoint.path.name in (history or ())]
+        mine = [checkpoint for checkpoint in held if checkpoint.path.name in history]
         record = [path for name in RECORD_FILES for path in self.folder.glob(name)]
         if len(mine) == len(held) and (mine or not record):
             return None
@@ -474,9 +475,7 @@ def load_into(
             with library_call():
                 state = load(found.path, mapped=True)
                 if optimizer is None:  # the first weights of a new run, whose languages may be more
-                    table_VD, own_VD = state.model["embedding.weight"], model.embedding.weight
-                    tables = table_VD, own_VD.detach(), state.extra.num_tags
-                    state.model["embedding.weight"] = with_new_tags(*tables)
+                    add_new_tags(state, model)
                 model.load_state_dict(state.model)
                 if optimizer is not None:
                     _copy_moments(optimizer, state.optimizer)
@@ -495,18 +494,6 @@ def load_into(
     for tensor in tensors:
         world.broadcast_(tensor, owner)
         heartbeat()
-
-
-def with_new_tags(saved_VD: Tensor, own_VD: Tensor, tags: int) -> Tensor:
-    """The saved embedding, with a row for each tag that only this run has.
-
-    It is the mean of the `tags` last saved rows, so that the model starts from what its languages
-    have in common; the run's own one if there are none.
-    """
-    new_VD = own_VD[len(saved_VD) :].cpu()
-    if tags:
-        new_VD = saved_VD[-tags:].mean(dim=0, keepdim=True).expand_as(new_VD)
-    return torch.cat([saved_VD, new_VD])
 
 
 def _copy_moments(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
@@ -645,7 +632,7 @@ def _try(call: Callable[[], T], attempts: int, problems: list[str]) -> T | None:
 def snapshot(state: RunState) -> RunState:
     """A copy of the state that the training does not change, with its tensors on the host."""
     moments = [moment for each in state.optimizer["state"].values() for moment in each.values()]
-    copies: dict[int, Any] = {}
+    copies: dict[int, Any] = {id(state.facts): state.facts}
     for tensor in (*state.model.values(), *moments, *state.meters["totals"].values()):
         # To page-locked memory the device copies without the host.
         host = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)

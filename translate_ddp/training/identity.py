@@ -16,13 +16,14 @@ from translate_ddp.console import rank_names
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.mix import Mix
 from translate_ddp.data.plan import ORDER
-from translate_ddp.data.tokenizer import Tokenizer, load_tokenizer
+from translate_ddp.data.tokenizer import load_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, Resume, Settings, all_settings, by_name
 from translate_ddp.training.checkpoint_name import is_word
+from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import RunIdentity, RunState
 
 NEW_RUN = "pass another --model_folder, or --preload '' to start from scratch"
@@ -41,7 +42,7 @@ def run_identity(config: Settings, data: PreparedData, world_size: int, mix: Mix
         always=_settings_that_change(Resume.NEVER, config)
         | {
             "languages": describe_directions(CorpusConfig.of(config["corpus"])),
-            "tokenizer": data.tokenizer.fingerprint[:12],
+            "tokenizer": data.facts.tokenizer.fingerprint[:12],
             "training data": data.fingerprint[:12],
             "validation data": data.validation_fingerprint[:12],
         },
@@ -80,7 +81,7 @@ def check_settings(state: RunState, config: Config) -> None:
     )
     file = config.tokenizer.file(config.corpus.languages_name)
     if file is not None and file.exists():
-        before["--tokenizer_file"] = Tokenizer(state.tokenizer).fingerprint[:12]
+        before["--tokenizer_file"] = state.facts.tokenizer.fingerprint[:12]
         now["--tokenizer_file"] = load_tokenizer(file).fingerprint[:12]
     if differences := compare(before, now):
         raise _another_run(state, differences, NEW_RUN)
@@ -150,7 +151,7 @@ def describe_changes(state: RunState, config: Settings, environment: Values) -> 
         for each in (state.run.config, config)
     )
     for values in (before, now):
-        values["best_metric"] = state.run.metric_name(values["best_metric"])
+        values["best_metric"] = find_metric(values["best_metric"], state.facts.directions).name
     messages = [f"Changed: {line}." for line in compare(before, now)]
     known = {name: environment[name] for name in state.environment if name in environment}
     if differences := compare(state.environment, known):

@@ -197,6 +197,6 @@ def count_skipped(
 
 def _sentences(indices: Sequence[int], data: PreparedData) -> str:
     ids = [data.train.source[index].tolist() for index in indices[:SENTENCES_SHOWN]]
-    texts = data.tokenizer.decode(ids)
+    texts = data.facts.tokenizer.decode(ids)
     more = len(indices) - len(texts)
     return " | ".join(texts) + (f" | and {more} more" if more else "")

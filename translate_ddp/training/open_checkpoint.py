@@ -197,17 +197,17 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     return OpenedCheckpoint(averaged, used[-1].path, messages, is_average=True)
 
 
-def saved_model(state: RunState, size: int, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model of a checkpoint whose tokenizer has this size; its parameters are the state's.
+def saved_model(state: RunState, dtype: torch.dtype = torch.float32) -> Transformer:
+    """The model of a checkpoint; its parameters are the state's.
 
     Nothing else is allocated, so a file that declares huge shapes needs no memory for them. Raises
     ValueError or RuntimeError if the tensors do not fit the configuration.
     """
-    config = ModelConfig(**state.run.config["model"])
+    config, facts = ModelConfig(**state.run.config["model"]), state.facts
     if config.num_encoder_layers + config.num_decoder_layers > len(state.model):
         raise ValueError("there are fewer tensors than layers.")
     with torch.device("meta"):
-        vocabulary, num_spans = size + len(state.extra.names), state.extra.num_spans
-        model = Transformer(config, vocabulary, dtype, size + num_spans, num_spans)
+        sizes = facts.num_tokens, dtype, facts.num_outputs, facts.extra.num_spans
+        model = Transformer(config, *sizes)
     model.load_state_dict(state.model, assign=True)
     return model

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import math
 import os
 import shlex
 import time
@@ -20,11 +21,11 @@ from translate_ddp.console import counted
 from translate_ddp.data.batches import BatchLoader
 from translate_ddp.data.corpus import count_pairs
 from translate_ddp.data.dataset import PreparedData, TrainingPairs, load_prepared
-from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.mix import Mix
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import prepare
-from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, ExtraTokens, existing_size
+from translate_ddp.data.tokenizer import existing_size
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.cost import full_tokens
 from translate_ddp.modeling.kernels import choose_dtype
@@ -65,19 +66,21 @@ from translate_ddp.training.optimizer import allocate_moments, build_optimizer
 from translate_ddp.training.report_sink import ReportSink, attention_of
 from translate_ddp.training.run_info import (
     NO_STEP_LEFT,
+    describe_end,
     describe_launch,
     describe_rate_change,
     describe_start,
-    end_run,
+    early_end,
     tracker_config,
 )
-from translate_ddp.training.state import Position, RunInfo, RunState
+from translate_ddp.training.state import Position, RunIdentity, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, reseed
 from translate_ddp.training.trackers import chosen_trackers
 from translate_ddp.training.trainer import Trainer
 
 RECORD_SECONDS = 5.0  # for the page of the run, when it ends by an error
 UPLOAD_SECONDS = 10.0  # for the uploads of trackers, then
+STOPPED_UPLOAD_SECONDS = 5.0  # for them after a stop: the launcher ends the process soon
 
 
 @dataclass
@@ -102,16 +105,18 @@ class Run:
             config = settings_to_resume(start.state, config)
         config, notices = choose_settings(config, given, start, folder.path / "data", world)
 
-        choose = lambda: choose_extra_tokens(config, start.source_state)  # noqa: E731
-        extra = world.on_main("choosing the extra tokens", choose)
-        tokenizer = start.source_state.tokenizer if start.source_state is not None else ""
-        data = prepare_data(config, folder.path / "data", world, tokenizer, extra)
-        info = identify(config, data, start, world, extra)
-        notices += start.messages
-        if start.source_state is not None and not start.resumes:
-            notices += describe_weights(data, start.source_state)
+        known = start.source_state and start.source_state.facts
+        data = prepare_data(config, folder.path / "data", world, known)
+        identity = run_identity(config.to_dict(), data, world.size, build_mix(config, data))
+        if start.state is not None:
+            check_same_run(start.state, identity, config.to_dict())
+        store = CheckpointStore(config.checkpoint)
+        notices += start.messages + archive_others(store, start.history, world)
+        info = describe_run(config, identity, start, store, world)
+        if known is not None and not start.resumes:
+            notices += describe_weights(data, known)
 
-        model = build_model(config, data, world, extra)
+        model = build_model(config, data.facts, world)
         step = build_step(config, model, world)
         allocate_moments(step.optimizer)
         if start.found is not None:
@@ -120,7 +125,6 @@ class Run:
 
         logbook = open_logbook(config, info, start, folder, model, world)
         loader = build_loader(config, data, world, model.dtype, start.state)
-        store = CheckpointStore(config.checkpoint)
         writer = CheckpointWriter(store, folder, world, logbook.message)
         trainer = Trainer(config.train, model, step, loader, data, info, writer, logbook, world)
         if start.state is not None:
@@ -132,8 +136,26 @@ class Run:
         """Train to the end; False after a request to stop."""
         with self.trainer.logbook:
             is_finished = self.trainer.fit()
-            end_run(self.trainer, is_finished, self.started)
+            self._end(is_finished)
         return is_finished
+
+    def _end(self, is_finished: bool) -> None:
+        """Write STATUS.json, print how the run ended, and close the logbook."""
+        trainer, world = self.trainer, self.trainer.world
+        world.supervisor.begin_ending()
+        # Other ranks may not have received the reason yet.
+        reasons = filter(None, world.gather(world.supervisor.stop_reason or ""))
+        stop_reason = None if is_finished else next(reasons)
+        if world.is_node_leader:
+            trainer.checkpoints.folder.write_status(
+                "preempted" if stop_reason else "finished",
+                stop_reason or early_end(trainer),
+                epoch=trainer.position.current_epoch,
+                step=trainer.checkpoints.saved_step,
+                checkpoint=trainer.checkpoints.saved_name,
+            )
+        trainer.logbook.message(describe_end(trainer, stop_reason, self.started))
+        trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
 
 
 # --- the folder and the checkpoint ---
@@ -169,6 +191,13 @@ class Start:
     def state(self) -> RunState | None:
         """The state to resume."""
         return self.source_state if self.resumes else None
+
+    @property
+    def history(self) -> list[str]:
+        """The checkpoints of the run to resume, up to this one; none of a new run."""
+        if self.state is None or self.found is None:
+            return []
+        return [*self.state.run.history, self.found.path.name]  # it does not hold its own name
 
 
 def find_start(settings: CheckpointConfig, world: World) -> Start:
@@ -268,18 +297,17 @@ def choose_settings(
 
 
 def prepare_data(
-    config: Config,
-    folder: Path,
-    world: World,
-    tokenizer: str = "",
-    extra: ExtraTokens = NO_EXTRA_TOKENS,
+    config: Config, folder: Path, world: World, known: ModelFacts | None = None
 ) -> PreparedData:
     """The encoded corpus, prepared in `folder` once per disk and memory-mapped by every rank.
 
-    `tokenizer` is the text of one to encode it with; '': the settings choose one. They would not
-    choose the same again in another version of a library. Raises UserError if the nodes read
+    It has the tokenizer of the `known` model, from whose weights the run starts: the settings would
+    not choose the same again in another version of a library. Raises UserError if the nodes read
     different data.
     """
+    choose = partial(choose_extra_tokens, config, known)
+    extra = world.on_main("choosing the extra tokens", choose)
+    tokenizer = known.tokenizer.text if known is not None else ""
 
     def prepare_here() -> list[str]:
         corpus, settings, seq_len = config.corpus, config.tokenizer, config.batches.seq_len
@@ -294,52 +322,42 @@ def prepare_data(
     if len({digest for _, digest in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
     holder = world.disk_holders[world.node_index]
-    return load_prepared(folder / prepared[world.disk_leaders.index(holder)][0])
+    data = load_prepared(folder / prepared[world.disk_leaders.index(holder)][0])
+    return data if known is None else replace(data, facts=data.facts.continued(known))
 
 
-def identify(
-    config: Config,
-    data: PreparedData,
-    start: Start,
-    world: World,
-    extra: ExtraTokens = NO_EXTRA_TOKENS,
+def archive_others(store: CheckpointStore, history: Sequence[str], world: World) -> list[str]:
+    """Move files that are not part of the run to an archive; a message for each one.
+
+    From now on, a start by the same launcher is a restart of the run in the folder. Raises
+    UserError if the disk is full.
+    """
+    archive = partial(store.archive, history)
+    moved = world.on_ranks(world.disk_leaders, "archiving files", archive)
+    names = {name for found in world.gather(launch_names(os.environ)) for name in found}
+
+    def record() -> None:
+        with explain_write_errors(store.folder):
+            record_launch(store.folder, names)
+
+    world.on_ranks(world.disk_leaders, "recording the launch", record)
+    return [f"Moved files that are not part of this run to {to}." for to in moved if to]
+
+
+def describe_run(
+    config: Config, identity: RunIdentity, start: Start, store: CheckpointStore, world: World
 ) -> RunInfo:
     """The run of the checkpoint, or a new one; the same on every rank.
 
-    Files in the folder that are not part of it are moved to an archive. A run that resumes before
-    its last checkpoint, or in another folder, gets a new id: trackers drop points before the last
-    step of an id. Weights of `--init_from` may know longer sources and more abbreviations than the
-    corpus. Raises UserError if the checkpoint belongs to another run.
+    A run that resumes before its last checkpoint, or in another folder, gets a new id: trackers
+    drop points before the last step of an id.
     """
-    settings, store, state = config.to_dict(), CheckpointStore(config.checkpoint), start.state
-    identity = run_identity(settings, data, world.size, build_mix(config, data))
-    history: list[str] | None = None
-    if state is not None and start.found is not None:
-        check_same_run(state, identity, settings)
-        history = [*state.run.history, start.found.path.name]  # it does not hold its own name
-    archive = lambda: store.archive(history)  # noqa: E731
-    moved = world.on_ranks(world.disk_leaders, "archiving files", archive)
-    start.messages += [f"Moved files that are not part of this run to {to}." for to in moved if to]
-    record_begin(store.folder, world)
-
-    longest, learnt = data.longest_source, data.abbreviations
-    if (source := start.source_state) is not None:
-        longest, known = max(longest, source.run.longest_source), source.run.abbreviations
-        learnt = known | {of: sorted({*all_, *known.get(of, ())}) for of, all_ in learnt.items()}
     archives = world.on_main("counting archives", store.count_archives)
-    run_id = choose_run_id(start, archives, store.folder.resolve(), world)
-    counts_LV = data.token_counts
     return RunInfo(
-        run_id,
-        settings,
-        identity,
-        directions=[list(pair) for pair in data.directions],
-        extra_tokens=list(extra.names),
-        longest_source=longest,
-        abbreviations=learnt,
-        length_ratios=data.length_ratios,
-        identifier={} if counts_LV is None else Identifier.of(data.languages, counts_LV).to_dict(),
-        history=history or [],
+        run_id=choose_run_id(start, archives, store.folder.resolve(), world),
+        config=config.to_dict(),
+        identity=identity,
+        history=start.history,
         archives=archives,
     )
 
@@ -356,26 +374,10 @@ def choose_run_id(start: Start, archives: int, folder: Path, world: World) -> st
     return hashlib.sha256(f"{state.run.run_id} {archives} {folder}".encode()).hexdigest()[:8]
 
 
-def record_begin(folder: Path, world: World) -> None:
-    """From now on, a start by the same launcher is a restart of the run in the folder.
-
-    Call it when the folder has no files of other runs. Raises UserError if the disk is full.
-    """
-    names = {name for found in world.gather(launch_names(os.environ)) for name in found}
-
-    def work() -> None:
-        with explain_write_errors(folder):
-            record_launch(folder, names)
-
-    world.on_ranks(world.disk_leaders, "recording the launch", work)
-
-
 # --- what trains ---
 
 
-def build_model(
-    config: Config, data: PreparedData, world: World, extra: ExtraTokens = NO_EXTRA_TOKENS
-) -> Transformer:
+def build_model(config: Config, facts: ModelFacts, world: World) -> Transformer:
     """A new model on this rank's device, the same on every rank."""
     if world.device.type == "cpu":
         keep_freed_memory()
@@ -383,8 +385,8 @@ def build_model(
     if config.train.deterministic:
         use_deterministic_kernels()
     dtype = choose_common_dtype(config.train.precision, world)
-    size, num_outputs = len(data.tokenizer) + len(extra.names), extra.num_outputs(data.tokenizer)
-    model = Transformer(config.model, size, dtype, num_outputs, extra.num_spans).to(world.device)
+    sizes = facts.num_tokens, dtype, facts.num_outputs, facts.extra.num_spans
+    model = Transformer(config.model, *sizes).to(world.device)
     if config.train.compile:
         model.compile(dynamic=True)
     return model
@@ -432,7 +434,7 @@ def build_loader(
         mix=build_mix(config, data),
         num_epochs=config.train.num_epochs,
     )
-    full = full_tokens(config, len(data.tokenizer), dtype, world.device)
+    full = full_tokens(config, len(data.facts.tokenizer), dtype, world.device)
     return BatchLoader(sampler, max_tokens, world.device, full)
 
 
@@ -533,7 +535,7 @@ def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
         trainer.checkpoints.folder.path,
         launch,
         lambda: trainer.position.global_step,
-        partial(attention_of, trainer.model, trainer.data.tokenizer, pairs.source),
+        partial(attention_of, trainer.model, trainer.data.facts.tokenizer, pairs.source),
         logbook.message,
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)

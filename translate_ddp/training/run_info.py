@@ -49,7 +49,6 @@ NO_STEP_LEFT = (
     "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
     "--preload '' for a new run."
 )
-STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped process soon
 
 
 # --- facts ---
@@ -58,10 +57,10 @@ STOPPED_UPLOAD_SECONDS = 5.0  # for trackers: the launcher ends a stopped proces
 def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
     """The facts of this start of the run, on rank 0. Every rank must call it."""
     world, data, sampler = trainer.world, trainer.data, trainer.sampler
+    directions = data.facts.directions
     ranks = describe_ranks(world.gather(describe_rank(world)))
     if not world.is_main:
         return None
-    directions = data.directions
     forward = [pair for n, pair in enumerate(directions) if pair.reverse not in directions[:n]]
     corpus = config["corpus"]
     return LaunchFacts(
@@ -73,7 +72,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         python=platform.python_version(),
         lang_src=side_name(pair.src for pair in forward),
         lang_tgt=side_name(pair.tgt for pair in forward),
-        targets=list(dict.fromkeys(pair.tgt for pair in data.directions)),
+        targets=list(dict.fromkeys(pair.tgt for pair in directions)),
         datasets=[short_name(name) for name in corpus["dataset"]],
         preset=config["run"]["preset"],
         changed=changed_settings(config),
@@ -90,7 +89,7 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         best_metric=trainer.metric.name,
         train_pairs=len(data.train),
         validation_pairs=len(data.validation),
-        vocab_size=len(data.tokenizer),
+        vocab_size=len(data.facts.tokenizer),
         dropped=data.dropped,
         padding=padding_of(trainer.loader),
         **count_lengths(sampler.lengths),
@@ -214,7 +213,7 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         "training": f"{epochs}, {optimizer['optimizer']}, {rate}, seed {train['seed']}",
         "steps": f"{step} per step over all ranks, {counted(steps, 'step')} per epoch, "
         f"{launch.padding:.1%} padding",
-        "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.directions))}: "
+        "corpus": f"{' '.join(datasets)} {list_names(map(str, trainer.data.facts.directions))}: "
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(trainer, datasets),
@@ -277,14 +276,15 @@ def describe_rate_change(trainer: Trainer) -> list[str]:
 def describe_mix(trainer: Trainer, datasets: Sequence[str]) -> dict[str, str]:
     """The pairs of each dataset in an epoch, then of each direction; none if it has all of them."""
     mix, data, counts = trainer.sampler.mix, trainer.data, Counter[str]()
+    directions = data.facts.directions
     if mix.draws_all_once:
         return {}
     for count, block in zip(mix.counts, data.blocks, strict=True):
         counts[datasets[block.dataset]] += count
-        if len(data.directions) > 1:
-            counts[str(data.directions[block.direction])] += count
+        if len(directions) > 1:
+            counts[str(directions[block.direction])] += count
     pairs = " + ".join(f"{counts[name]:,} of {name}" for name in datasets)
-    others = [f"{counts[name]:,} {name}" for name in map(str, data.directions) if counts[name]]
+    others = [f"{counts[name]:,} {name}" for name in map(str, directions) if counts[name]]
     return {"epoch": pairs + f" ({', '.join(others)})" * bool(others) + " pairs"}
 
 
@@ -373,28 +373,6 @@ def unused_limit(batches: Mapping[str, Any]) -> str | None:
 # --- the message at the end ---
 
 
-def end_run(trainer: Trainer, is_finished: bool, started: float) -> None:
-    """Write STATUS.json, print how the run ended, and close the logbook. Every rank must call it.
-
-    `started` is the time of the start on the monotonic clock.
-    """
-    world, position = trainer.world, trainer.position
-    world.supervisor.begin_ending()
-    # Other ranks may not have received the reason yet.
-    reasons = [reason for reason in world.gather(world.supervisor.stop_reason or "") if reason]
-    stop_reason = None if is_finished else reasons[0]
-    if world.is_node_leader:
-        trainer.checkpoints.folder.write_status(
-            "preempted" if stop_reason else "finished",
-            stop_reason or early_end(trainer),
-            epoch=position.current_epoch,
-            step=trainer.checkpoints.saved_step,
-            checkpoint=trainer.checkpoints.saved_name,
-        )
-    trainer.logbook.message(describe_end(trainer, stop_reason, started))
-    trainer.logbook.close(STOPPED_UPLOAD_SECONDS if stop_reason else math.inf)
-
-
 def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> str:
     """The last message: where and why the run ended, its duration, and the next command."""
     position, store = trainer.position, trainer.checkpoints.store
@@ -416,8 +394,8 @@ def describe_end(trainer: Trainer, stop_reason: str | None, started: float) -> s
         options += f" --model_folder {shlex.quote(str(store.folder))}"
     if store.basename != CheckpointConfig.model_basename:
         options += f" --model_basename {shlex.quote(store.basename)}"
-    source, target = trainer.data.directions[0]
-    if not {(source, target), (target, source)}.issuperset(trainer.data.directions):
+    if trainer.data.facts.usual_direction is None:
+        source, target = trainer.data.facts.directions[0]
         options += f" --from {source} --to {target}"
     return (
         f"Finished at {position}{reason}, after {duration}.{best}\n"

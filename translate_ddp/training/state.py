@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, get_origin
 
 from translate_ddp import __version__
-from translate_ddp.data.identifier import Identifier
-from translate_ddp.data.tokenizer import ExtraTokens
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.errors import UserError, first_line
-from translate_ddp.settings import Config, LanguagePair
+from translate_ddp.settings import Config
 from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
@@ -101,19 +100,8 @@ class RunInfo:
     run_id: str
     config: dict[str, dict[str, Any]]  # part -> setting -> value
     identity: RunIdentity
-    directions: list[list[str]]  # source and target of each
-    extra_tokens: list[str]  # `ExtraTokens.names`
-    longest_source: int  # this and the next two as in `PreparedData`
-    abbreviations: dict[str, list[str]]
-    length_ratios: dict[str, float]
-    identifier: dict[str, Any] = field(default_factory=dict)  # of `Identifier`; empty: none
     history: list[str] = field(default_factory=list)  # names of the checkpoints it wrote
     archives: int = 0  # number of `earlier-NNN` folders when the run got its id
-
-    def metric_name(self, best_metric: str) -> str:
-        """The metric of `--best_metric`: chrF is steadier with the small sets of directions."""
-        usual = "chrf" if len(self.directions) > 1 else "BLEU"
-        return usual if best_metric == "auto" else best_metric
 
 
 @dataclass
@@ -125,23 +113,10 @@ class RunState:
     position: Position
     meters: dict[str, Any]  # measurements since the last log record
     run: RunInfo
-    tokenizer: str  # `Tokenizer.text`
+    facts: ModelFacts
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
     version: str = __version__  # of the code that wrote the file
-
-    @property
-    def directions(self) -> list[LanguagePair]:
-        return [LanguagePair(*pair) for pair in self.run.directions]
-
-    @property
-    def extra(self) -> ExtraTokens:
-        return ExtraTokens(tuple(self.run.extra_tokens))
-
-    @property
-    def identifier(self) -> Identifier | None:
-        """Of the languages of the run; None if it has no tags."""
-        return Identifier.from_dict(self.run.identifier) if self.run.identifier else None
 
     @property
     def can_resume(self) -> bool:
@@ -158,6 +133,7 @@ class RunState:
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         for name in ("position", "run", "log_offset"):
             parts[name] = asdict(parts[name])
+        parts["facts"] = self.facts.to_dict()
         return {"format": FORMAT, **parts, "version": __version__}
 
     @classmethod
@@ -187,8 +163,9 @@ class RunState:
             parts["run"] = _build(RunInfo, run)
             parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
+            parts["facts"] = ModelFacts.from_dict(parts["facts"])
             return _build(cls, parts)
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, ValueError) as error:
             raise UserError(f"{name} is an incomplete checkpoint: {first_line(error)}.") from error
 
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from translate_ddp.console import Progress, number
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
-from translate_ddp.data.identifier import Identifier
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.device import describe_device
@@ -56,12 +55,12 @@ class Trainer:
         copies = self.optimizer_step.forward_copies
         most = most_tokens(self.model, model_config, self.sampler.lengths, copies)
         self.throughput = Throughput(self.world, most)
-        name = self.info.metric_name(self.config.best_metric)
-        self.metric = find_metric(name, self.data.directions)
+        facts = self.data.facts
+        self.metric = find_metric(self.config.best_metric, facts.directions)
         self.validator = Validator(
             ValidationSet.of(self.data),
-            self.data.tokenizer,
-            Identifier.from_dict(self.info.identifier) if self.info.identifier else None,
+            facts.tokenizer,
+            facts.identifier,
             self.config.validate_on,
             self.loader.max_tokens,
             self.logbook,
@@ -336,7 +335,7 @@ class Trainer:
             position=self.position,
             meters=self.meters.state(totals),
             run=self.info,
-            tokenizer=self.data.tokenizer.text,
+            facts=self.data.facts,
             log_offset=self.logbook.offset(),
             environment=describe_environment(self.model, self.loader.max_tokens, self.world),
         )

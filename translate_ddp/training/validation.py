@@ -46,7 +46,7 @@ class ValidationSet:
     @classmethod
     def of(cls, data: PreparedData) -> "ValidationSet":
         """The validation set of a prepared corpus."""
-        sizes = dict(zip(data.directions, data.validation_sizes, strict=True))
+        sizes = dict(zip(data.facts.directions, data.validation_sizes, strict=True))
         return cls(data.validation, data.validation_sources, data.validation_references, sizes)
 
     @property

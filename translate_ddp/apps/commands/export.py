@@ -70,9 +70,9 @@ def run(config: ExportConfig) -> None:
     check_new(output)
     opened = config.saved.open_checkpoint()
     model, folder = TrainedModel.of(opened.state), opened.path.parent
-    if config.format == "argos" and (output.suffix == ".argosmodel") == model.has_several:
+    if config.format == "argos" and (output.suffix == ".argosmodel") == model.facts.has_several:
         what = "a file: pass an --output that ends in .argosmodel"
-        what = "a package for each direction: pass a folder" if model.has_several else what
+        what = "a package for each direction: pass a folder" if model.facts.has_several else what
         raise UserError(f"--format argos writes {what}.")
     sentences = choose_sentences(model, config.source, config.reference, folder)
     verification = export(model, config.format, output, sentences, config.quantization)

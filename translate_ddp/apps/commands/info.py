@@ -13,17 +13,12 @@ import tyro
 
 from translate_ddp.apps.commands.model_commands import in_words
 from translate_ddp.console import number, print_line, printable
-from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.ctranslate2_engine import (
-    check_digest,
-    is_exported,
-    read_description,
-    read_tokenizer,
-)
+from translate_ddp.modeling.ctranslate2_engine import check_digest, is_exported, read_description
 from translate_ddp.presets import changed_settings
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, LanguagePair
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore, load, verify
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.metrics import bleu_signature, with_units
@@ -88,18 +83,18 @@ def describe_state(state: RunState) -> Rows:
     best = "none: no epoch has ended with a validation"
     if position.best_epoch:
         best = f"{position.best_epoch}, {position.best_metric} {number(position.best_score)}"
-        if (count := len(state.directions)) > 1 and "/" not in position.best_metric:
+        if (count := len(state.facts.directions)) > 1 and "/" not in position.best_metric:
             best += f", the mean of {count} directions"
     if position.best_metric == "BLEU":
-        best += f" (signature: {bleu_signature(state.directions[0].tgt)})"
+        best += f" (signature: {bleu_signature(state.facts.directions[0].tgt)})"
     parameters = sum(tensor.numel() for tensor in state.model.values())
     fingerprint, _ = state.run.identity.data_fingerprints
     versions = f"translate_ddp {state.version}, torch {state.environment['torch']}"
     resumes = "yes" if state.can_resume else "no: it is an average or an exported file"
     return [
-        ("languages", in_words(state.directions)),
-        *([("extra tokens", " ".join(state.extra.names))] if state.extra.names else []),
-        *_sizes(config["model"], parameters, Tokenizer(state.tokenizer)),
+        ("languages", in_words(state.facts.directions)),
+        *([("extra tokens", " ".join(names))] if (names := state.facts.extra.names) else []),
+        *_sizes(config["model"], parameters, state.facts),
         ("preset", config["run"]["preset"]),
         ("changed", ", ".join(changed) or "no setting"),
         ("trained", f"to {position}"),
@@ -119,8 +114,8 @@ def describe_export(folder: Path) -> Rows:
         scores = f"{with_units(found.scores)} (greedy; signature of BLEU: {found.bleu_signature})"
     return [
         ("folder", f"{folder}, CTranslate2, {found.quantization}"),
-        ("languages", in_words(LanguagePair(*pair) for pair in found.directions)),
-        *_sizes(found.model, found.parameters, read_tokenizer(folder)),
+        ("languages", in_words(found.facts.directions)),
+        *_sizes(found.model, found.parameters, found.facts),
         ("trained", f"to epoch {found.epoch}, step {found.step:,}"),
         ("scores", scores),
         *(("verified", line) for line in found.verified),
@@ -131,9 +126,9 @@ def describe_export(folder: Path) -> Rows:
     ]
 
 
-def _sizes(model: Mapping[str, Any], parameters: int, tokenizer: Tokenizer) -> Rows:
-    kind = "SentencePiece" if tokenizer.is_sentencepiece else "tokenizer.json"
+def _sizes(model: Mapping[str, Any], parameters: int, facts: ModelFacts) -> Rows:
+    kind = "SentencePiece" if facts.tokenizer.is_sentencepiece else "tokenizer.json"
     return [
         ("model", f"{describe_sizes(model)}; {parameters:,} parameters"),
-        ("vocabulary", f"{len(tokenizer):,} tokens, {kind}"),
+        ("vocabulary", f"{len(facts.tokenizer):,} tokens, {kind}"),
     ]

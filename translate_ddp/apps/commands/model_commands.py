@@ -236,7 +236,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
             "--reference. To score an exported model on it, pass the run and --compare."
         )
-    place = data.directions.index(translator.direction)
+    place = data.facts.directions.index(translator.direction)
     rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))
     sides = data.validation_sources[rows], data.validation_references[rows]
     return Pairs(*sides, translator.direction)

@@ -93,8 +93,7 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     config = replace(config, run=replace(config.run, preset=preset))
     given = given_flags(flags)
     config = _with_nested(config, nested)
-    if (metric := config.train.best_metric) != "auto":
-        find_metric(metric, config.corpus.with_reverse(config.corpus.requested))
+    find_metric(config.train.best_metric, config.corpus.with_reverse(config.corpus.requested))
     return config, given | nested.keys()
 
 

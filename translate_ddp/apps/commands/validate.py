@@ -109,7 +109,7 @@ class ValidateConfig(PairsConfig):
         """Whether all directions of the model are scored: it has several, and none is chosen."""
         of_one = self.hypothesis or self.output or self.compare or self.perturbed
         given = self.direction != DirectionConfig() or (self.source and "{" not in self.source)
-        return len(translator.directions) > 1 and not of_one and not given
+        return translator.facts.has_several and not of_one and not given
 
 
 class System(NamedTuple):
@@ -242,7 +242,7 @@ def describe_terms(system: System, pairs: Pairs, glossary: Glossary) -> str:
 
 def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
     """The scores of each direction and their mean, and BLEU's signatures, as lines."""
-    rows, identifier = dict[str, list[float]](), translator.identifier
+    rows, identifier = dict[str, list[float]](), translator.facts.identifier
     for direction in translator.directions:
         model = translator.to(*direction.reverse)
         pairs = config.read_for(model, config.saved)

@@ -75,13 +75,9 @@ def write_ctranslate2(
     else:
         verification = write_verified(folder, model, sentences, quantization)
     verification = replace(verification, notes=verification.notes + describe_tags(model))
-    position, run = model.state.position, model.state.run
+    position, tokenizer = model.state.position, model.facts.tokenizer
     description = Description(
-        directions=run.directions,
-        extra_tokens=run.extra_tokens,
-        longest_source=run.longest_source,
-        abbreviations=run.abbreviations,
-        length_ratios=run.length_ratios,
+        facts=model.facts,
         positions=model.positions,
         quantization=quantization,
         model=model.config["model"],
@@ -95,7 +91,7 @@ def write_ctranslate2(
         notes=verification.notes,
     )
     describe(folder, description)
-    (folder / tokenizer_file(model.tokenizer)).write_bytes(model.tokenizer.file)
+    (folder / tokenizer_file(tokenizer)).write_bytes(tokenizer.file)
     return verification
 
 
@@ -107,23 +103,24 @@ def write_argos(
     Of a model for several directions, make a folder with a package for each of them. Raises
     NotTheSame if the model is not the same, UserError if its tokenizer is not a SentencePiece one.
     """
-    if not model.tokenizer.is_sentencepiece:
+    tokenizer = model.facts.tokenizer
+    if not tokenizer.is_sentencepiece:
         raise UserError(
             "Argos Translate reads SentencePiece models only, but the tokenizer of this checkpoint "
             "is another: train with --tokenizer sentencepiece."
         )
-    if model.has_several:
+    if model.facts.has_several:
         output.mkdir()
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f"{output.name}.") as scratch:
         package = Path(scratch) / "package"
         (package / "model").mkdir(parents=True)
         verification = write_verified(package / "model", model, sentences, quantization)
-        (package / "sentencepiece.model").write_bytes(model.tokenizer.file)
-        for direction in model.directions:
+        (package / "sentencepiece.model").write_bytes(tokenizer.file)
+        for direction in model.facts.directions:
             name = "_".join(direction)
             root = f"translate-{name}-{PACKAGE_VERSION.replace('.', '_')}"
             package = package.rename(package.with_name(root))
-            if model.tag(direction):  # CTranslate2 uses `bos_token` in sources only
+            if model.facts.tag(direction):  # CTranslate2 uses `bos_token` in sources only
                 config = package / "model" / "config.json"
                 tag = {"add_source_bos": True, "bos_token": direction_tag(direction.tgt)}
                 config.write_text(json.dumps(json.loads(config.read_text()) | tag))
@@ -132,8 +129,8 @@ def write_argos(
             card = model_card(model, verification, direction)
             (package / "README.md").write_text(card, encoding="utf-8")
             archive = Path(shutil.make_archive(f"{scratch}/{root}", "zip", scratch, root))
-            archive.rename(output / f"{name}.argosmodel" if model.has_several else output)
-    if not SentencePieceModel(model.tokenizer.file).adds_space:
+            archive.rename(output / f"{name}.argosmodel" if model.facts.has_several else output)
+    if not SentencePieceModel(tokenizer.file).adds_space:
         note = "Argos Translate joins sentences without a space with this SentencePiece model"
         return replace(verification, notes=[*verification.notes, note])
     return verification
@@ -222,10 +219,10 @@ def write_verified(
 
 def write_files(folder: Path, model: TrainedModel, quantization: Quantization) -> None:
     """Write the files of CTranslate2 into the folder, which must exist."""
-    extra, positions = model.state.extra, model.positions
-    names, size = [*model.tokenizer.names, *extra.names], extra.num_outputs(model.tokenizer)
-    weights, tags = model.state.model, names[size:]
-    write_model(folder, weights, model.shape, names[:size], positions, quantization, tags)
+    facts, size = model.facts, model.facts.num_outputs
+    names = [*facts.tokenizer.names, *facts.extra.names]
+    of = folder, model.state.model, model.shape, names[:size], model.positions
+    write_model(*of, quantization, tags=names[size:])
 
 
 def write_model(

@@ -84,17 +84,17 @@ def write_huggingface(
     """
     save = import_optional("safetensors.torch", REQUIREMENTS).save
     folder.mkdir()
-    extra, size = model.state.extra, len(model.tokenizer) + len(model.state.extra.names)
-    config = pegasus_config(model.shape, size, model.positions)
+    facts = model.facts
+    config = pegasus_config(model.shape, facts.num_tokens, model.positions)
     weights = pegasus_weights(model.state.model, model.positions)
-    weights["final_logits_bias"][:, extra.num_outputs(model.tokenizer) :] = NEVER
+    weights["final_logits_bias"][:, facts.num_outputs :] = NEVER
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     architecture = {"architectures": ["PegasusForConditionalGeneration"], "model_type": "pegasus"}
     _write_json(folder / "config.json", {**architecture, "dtype": "float32", **config})
     _write_json(folder / "generation_config.json", generation_config(model))
-    settings = tokenizer_config(model.tokenizer, model.seq_len)
+    settings = tokenizer_config(facts.tokenizer, model.seq_len)
     for subfolder, (_, target) in subfolders(model).items():
-        content = tokenizer_json(model.tokenizer, extra, target).to_str()
+        content = tokenizer_json(facts.tokenizer, facts.extra, target).to_str()
         (folder / subfolder).mkdir(exist_ok=True)
         _write_json(folder / subfolder / "tokenizer.json", json.loads(content))
         _write_json(folder / subfolder / "tokenizer_config.json", settings)
@@ -106,8 +106,8 @@ def write_huggingface(
 
 def subfolders(model: TrainedModel) -> dict[str, LanguagePair]:
     """The direction of the tokenizer in each folder; "" is the folder itself, of the first one."""
-    others = {str(direction): direction for direction in model.directions if model.has_several}
-    return {"": model.directions[0], **others}
+    directions, has_several = model.facts.directions, model.facts.has_several
+    return {"": directions[0]} | {str(each): each for each in directions if has_several}
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -266,9 +266,9 @@ def _bpe(pieces: SentencePieceModel, names: list[str]) -> models.BPE:
 def huggingface_card(model: TrainedModel, verification: Verification, name: str) -> str:
     """The card of a folder for `transformers`, with the header that the hub reads."""
     # Quoted: in YAML, the code of Norwegian is a truth value.
-    codes = dict.fromkeys(map(base_language, model.languages))
+    codes = dict.fromkeys(map(base_language, model.facts.languages))
     languages = "".join(f'- "{code}"\n' for code in codes)
-    first = f', subfolder="{model.directions[0]}"' * model.has_several
+    first = f', subfolder="{model.facts.directions[0]}"' * model.facts.has_several
     card = f"""---
 language:
 {languages}library_name: transformers
@@ -287,27 +287,27 @@ inputs = tokenizer(["A sentence."], return_tensors="pt", padding=True)
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True))
 ```
 
-It translates one sentence at a time, of up to {model.state.run.longest_source} tokens.
+It translates one sentence at a time, of up to {model.facts.longest_source} tokens.
 """
-    names = ", ".join(map(str, model.directions))
+    names = ", ".join(map(str, model.facts.directions))
     note = f"\nThe tokenizer of each direction puts its tag before the source: {names}.\n"
-    note += f"Without a subfolder, it is that of {model.directions[0]}.\n"
-    return card + note * model.has_several
+    note += f"Without a subfolder, it is that of {model.facts.directions[0]}.\n"
+    return card + note * model.facts.has_several
 
 
 def verify_huggingface(folder: Path, model: TrainedModel, sentences: Sentences) -> Verification:
     """Raises NotTheSame if the folder's model or tokenizer differs from the checkpoint's."""
     transformers = import_optional("transformers", REQUIREMENTS)
     exported = HuggingFaceEngine(transformers, folder)
-    texts = [*ODD_TEXTS, *model.state.extra.names, *sentences.source_texts, *sentences.references]
-    ids = model.tokenizer.encode([normalize(text) for text in texts])
+    texts = [*ODD_TEXTS, *model.facts.extra.names, *sentences.source_texts, *sentences.references]
+    ids = model.facts.tokenizer.encode([normalize(text) for text in texts])
     # Without [UNK], whose name `transformers` writes.
     known = [[i for i in row if i != UNK] for row in ids]
     for subfolder, direction in subfolders(model).items():
         tokenizer = _open(transformers.AutoTokenizer, folder, subfolder=subfolder)
-        expected = [[*model.tag(direction), *row, EOS] for row in ids]
+        expected = [[*model.facts.tag(direction), *row, EOS] for row in ids]
         _check_ids(model, texts, expected, tokenizer(texts)["input_ids"])
-        if tokenizer.batch_decode(known) != model.tokenizer.decode(known):
+        if tokenizer.batch_decode(known) != model.facts.tokenizer.decode(known):
             raise NotTheSame("its tokenizer decodes other text")
     translations, lines = verify_equal(model.engine(), exported, sentences)
     lines = [f"ids of {len(texts):,} texts are equal", *lines]
@@ -331,7 +331,7 @@ def _check_ids(
         f"its tokenizer gives other ids to {len(different):,} of {len(texts):,} texts, such as "
         f"{different[0][:60]!r}"
     )
-    if model.tokenizer.is_sentencepiece:
+    if model.facts.tokenizer.is_sentencepiece:
         raise UserError(
             f"This SentencePiece model has no equal in transformers: {reason}. Models of "
             "--tokenizer sentencepiece have one. Export it with --format ctranslate2 or argos."

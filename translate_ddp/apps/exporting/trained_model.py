@@ -15,8 +15,8 @@ from translate_ddp.console import counted
 from translate_ddp.data.dataset import find_prepared
 from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.languages import language_name
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.readers.corpus_files import is_table
-from translate_ddp.data.tokenizer import Tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
 from translate_ddp.settings import GREEDY, LanguagePair, ModelConfig, languages_of
@@ -46,10 +46,9 @@ Translations = list[list[int]]
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A checkpoint as what an export needs of it: weights, sizes, tokenizer, languages."""
+    """A checkpoint as what an export needs of it: weights, sizes, facts."""
 
     state: RunState
-    tokenizer: Tokenizer
     shape: ModelConfig
 
     @classmethod
@@ -57,31 +56,19 @@ class TrainedModel:
         """Raises UserError if the model has an option that no other format can express."""
         settings = state.run.config["model"]
         check_expressed(settings)
-        return cls(state, Tokenizer(state.tokenizer), ModelConfig(**settings))
+        return cls(state, ModelConfig(**settings))
 
     def engine(self) -> TorchEngine:
         """The model in fp32 on the CPU."""
-        return TorchEngine(saved_model(self.state, len(self.tokenizer)), torch.device("cpu"))
+        return TorchEngine(saved_model(self.state), torch.device("cpu"))
 
     @property
     def config(self) -> dict[str, dict[str, Any]]:
         return self.state.run.config
 
     @property
-    def directions(self) -> list[LanguagePair]:
-        return self.state.directions
-
-    @property
-    def languages(self) -> list[str]:
-        return languages_of(self.directions)
-
-    @property
-    def has_several(self) -> bool:
-        return len(self.directions) > 1
-
-    def tag(self, direction: LanguagePair) -> tuple[int, ...]:
-        """The token ids before the sources of a direction; none if the model has no tags."""
-        return self.state.extra.tag(self.tokenizer, direction.tgt)
+    def facts(self) -> ModelFacts:
+        return self.state.facts
 
     @property
     def seq_len(self) -> int:
@@ -153,7 +140,8 @@ def choose_sentences(model: TrainedModel, source: str, reference: str, folder: P
 
 def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
     """The texts of the files, in any format of training; a table also has the references."""
-    named = {(each.fill(source), each.fill(reference)): each for each in reversed(model.directions)}
+    directions, tokenizer = model.facts.directions, model.facts.tokenizer
+    named = {(each.fill(source), each.fill(reference)): each for each in reversed(directions)}
     # Of en-{tgt}, there is none for the directions into English.
     files = {names: each for names, each in named.items() if Path(names[0]).exists()} or named
     texts, references, sources = list[str](), list[str](), list[list[int]]()
@@ -164,10 +152,10 @@ def _from_files(model: TrainedModel, source: str, reference: str) -> Sentences:
         else:
             sides = read_texts(Path(names[0]), "src", direction.src), []
         own, own_references = ([*map(normalize, side)][:: len(files)] for side in sides)
-        sources += [[*model.tag(direction), *ids] for ids in model.tokenizer.encode(own)]
+        sources += [[*model.facts.tag(direction), *ids] for ids in tokenizer.encode(own)]
         texts, references = texts + own, references + own_references
         sizes[direction] = len(own)
-    targets = model.tokenizer.encode(references)
+    targets = tokenizer.encode(references)
     longest, longest_target = (max(map(len, ids), default=0) for ids in (sources, targets))
     if max(length_limit(longest), longest_target) >= model.positions:
         raise UserError(
@@ -184,7 +172,7 @@ def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     if data is None:
         return None
     ends = accumulate(data.validation_sizes, initial=0)
-    parts = [range(start, end, len(data.directions)) for start, end in pairwise(ends)]
+    parts = [range(start, end, len(data.facts.directions)) for start, end in pairwise(ends)]
     rows = list(chain(*parts))
     return Sentences(
         f"{len(rows):,} sentences of the validation set",
@@ -192,7 +180,7 @@ def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
         [data.validation.target[row] for row in rows],
         [data.validation_sources[row] for row in rows],
         [data.validation_references[row] for row in rows],
-        dict(zip(data.directions, map(len, parts), strict=True)),
+        dict(zip(data.facts.directions, map(len, parts), strict=True)),
     )
 
 
@@ -205,9 +193,9 @@ def _random(model: TrainedModel) -> Sentences:
 
 def _random_pairs(model: TrainedModel, seed: int, *lengths: list[int]) -> tuple[Ids, Ids]:
     """Sources and targets of these lengths; each source begins with the tag of a direction."""
-    random, size = np.random.default_rng(seed), model.state.extra.num_outputs(model.tokenizer)
+    random, size = np.random.default_rng(seed), model.facts.num_outputs
     sources, targets = ([random.integers(4, size, n) for n in side] for side in lengths)
-    tags = cycle([model.tag(direction) for direction in model.directions])
+    tags = cycle([model.facts.tag(direction) for direction in model.facts.directions])
     return [[*tag, *ids][: len(ids)] for tag, ids in zip(tags, sources, strict=False)], targets
 
 
@@ -241,7 +229,7 @@ class Verification:
         """With the translations' scores; of several directions, the means, then en-it/BLEU etc."""
         if not sentences.references:
             return cls(lines)
-        columns = model.tokenizer.decode(translations), sentences.references
+        columns = model.facts.tokenizer.decode(translations), sentences.references
         found = {
             direction: score_texts(*texts, language=direction.tgt)
             for direction, texts in sentences.by_direction(sentences.source_texts, *columns)
@@ -313,7 +301,7 @@ def verify_quality(
         if not difference <= MAX_MEAN_DIFFERENCE:  # true for NaN
             raise NotTheSame(f"{line}, more than {MAX_MEAN_DIFFERENCE}")
         return found[1], line
-    before, after = map(model.tokenizer.decode, found)
+    before, after = map(model.facts.tokenizer.decode, found)
     bleus = [
         compare_systems(*texts, language=direction.tgt)["BLEU"]
         for direction, texts in sentences.by_direction(after, before, sentences.references)
@@ -332,9 +320,9 @@ def verify_quality(
 
 def describe_tags(model: TrainedModel) -> list[str]:
     """How other programs choose the direction of a model; nothing if it has no tags."""
-    if not model.tag(model.directions[0]):
+    if not model.facts.tag(model.facts.directions[0]):
         return []
-    targets = dict.fromkeys(target for _, target in model.directions)
+    targets = dict.fromkeys(target for _, target in model.facts.directions)
     tags = ", ".join(f"{direction_tag(each)} for {language_name(each)}" for each in targets)
     return [f"other programs must put the tag of the target language before each source: {tags}"]
 
@@ -343,7 +331,7 @@ def model_card(
     model: TrainedModel, verification: Verification, direction: LanguagePair | None = None
 ) -> str:
     """The README.md of an exported model, or of one `direction` of it, with its scores."""
-    directions = [direction] if direction else model.directions
+    directions = [direction] if direction else model.facts.directions
     named = [f"{language_name(s)} ({s}) to {language_name(t)} ({t})" for s, t in directions]
     names = map(language_name, languages_of(directions))
     title = (" to " if len(directions) == 1 else ", ").join(names)
@@ -353,8 +341,8 @@ def model_card(
         f"Languages: {', '.join(named)}",
         f"Architecture: Transformer, {describe_sizes(asdict(model.shape))}; "
         f"{model.parameters:,} parameters",
-        f"Vocabulary: {len(model.tokenizer):,} tokens, joint for "
-        f"{'both' if len(model.languages) == 2 else 'all'} languages",
+        f"Vocabulary: {len(model.facts.tokenizer):,} tokens, joint for "
+        f"{'both' if len(model.facts.languages) == 2 else 'all'} languages",
         f"Training: {counted(position.current_epoch, 'epoch')}, "
         f"{counted(position.global_step, 'step')}, on {corpus}, "
         f"fingerprint {model.data or 'unknown'}",

@@ -19,11 +19,12 @@ from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
+from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import Encoder, encode
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.tagged_corpus import TaggedCorpus
-from translate_ddp.data.tokenizer import UNK, Tokenizer, build_tokenizer
+from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, UNK, Tokenizer, build_tokenizer
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
 from translate_ddp.runtime.launch import ONE_PROCESS
 from translate_ddp.runtime.world import World
@@ -224,9 +225,10 @@ def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: 
         batches=replace(batches, batch_tokens=size),
         checkpoint=replace(config.checkpoint, model_folder=str(folder)),
     )
-    blocks, tokenizer = [Block(0, 0, len(dataset))], vocabulary.tokenizer
-    data = PreparedData(dataset, dataset, [], [], tokenizer, {}, "", "", blocks, [], [], folder)
-    model = build_model(config, data, world)
+    directions, blocks = config.corpus.requested, [Block(0, 0, len(dataset))]
+    facts = ModelFacts(vocabulary.tokenizer, NO_EXTRA_TOKENS, directions, 0, {}, {}, None)
+    data = PreparedData(dataset, dataset, [], [], facts, {}, "", "", blocks, [], folder)
+    model = build_model(config, facts, world)
     optimizer_step = build_step(config, model, world)
     lengths, endless = Lengths.of(dataset), _endless_steps(config, data, world)
     print_line(f"Measuring training steps for {seconds:g} s.", sys.stderr)

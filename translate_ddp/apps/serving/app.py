@@ -144,7 +144,7 @@ class Service:
         translator = self.model.translator
         direction, codes = (
             translator.directions[0],
-            public_codes(languages_of(translator.directions)),
+            public_codes(translator.facts.languages),
         )
         source, target = ({"code": codes[c], "name": menu_name(codes[c])} for c in direction)
         return JSONResponse(
@@ -160,13 +160,13 @@ class Service:
                 # For our page:
                 "alternatives": min(3, self.search.beam_width - 1),
                 "bidirectional": direction.reverse in translator.directions,
-                "detects": translator.identifier is not None,
+                "detects": translator.facts.identifier is not None,
             }
         )
 
     async def detect(self, request: Request) -> Response:
         fields, translator = await read_fields(request, self.limits), self.model.translator
-        codes = public_codes(languages_of(translator.directions))
+        codes = public_codes(translator.facts.languages)
         text = str(fields["q"]).encode("utf-8", "replace").decode()
         found = ranking(translator, text).items()
         return JSONResponse([{"confidence": p, "language": codes[code]} for code, p in found])
@@ -217,12 +217,12 @@ def find_directions(
 
     Raises HTTPException 400 if the model does not translate between the languages.
     """
-    directions, languages = translator.directions, languages_of(translator.directions)
+    directions, languages = translator.directions, translator.facts.languages
     codes, detected = public_codes(languages), [dict[str, Any]() for _ in wanted.documents]
     source, target = (find_language(code, languages) for code in (wanted.source, wanted.target))
     known = [pair.src for pair in directions if pair.tgt == target]
     pairs = [LanguagePair(source, target)] * len(detected)
-    if wanted.source == "auto" and (translator.identifier or len(known) < 2):
+    if wanted.source == "auto" and (translator.facts.identifier or len(known) < 2):
         for n, document in enumerate(wanted.documents):
             text = " ".join(texts_of(line, wanted.markup) for line in document[::2])
             found = ranking(translator, text)
@@ -244,9 +244,10 @@ def ranking(translator: Translator, text: str) -> dict[str, float]:
 
     The source languages, and 0, of text without letters, and if the model cannot detect them.
     """
-    if translator.identifier is None or not has_letter(text):
+    identifier = translator.facts.identifier
+    if identifier is None or not has_letter(text):
         return dict.fromkeys((source for source, _ in translator.directions), 0.0)
-    found = translator.identifier.probabilities(translator.tokenizer.encode([normalize(text)])[0])
+    found = identifier.probabilities(translator.tokenizer.encode([normalize(text)])[0])
     best_first = sorted(found, key=found.__getitem__, reverse=True)
     return {code: round(100 * found[code], 1) for code in best_first}
 
