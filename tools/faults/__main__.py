@@ -1,4 +1,4 @@
-"""Plants faults into copies of the checkout, one at a time, and reports which of them tests catch.
+"""Plants faults into a copy of the checkout, one at a time, and reports which of them tests catch.
 
     python -m tools.faults                          # all; takes half an hour on one core
     python -m tools.faults end_marker_not_learnt    # some
@@ -29,7 +29,7 @@ RECORD = ROOT / "benchmarks/results/faults.md"
 PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:benchmark", "--timeout=0"]
 FAILED = re.compile(r"^(?:FAILED|ERROR) ([\w/.:]+)", re.MULTILINE)  # in the summary of pytest
 ROW = re.compile(r"^\| (\w+) \| \w+ \| (.+) \|$", re.MULTILINE)
-NOT_CAUGHT = MISSED, NOT_FOUND = "MISSED", "NOT FOUND ONCE"
+NOT_CAUGHT = MISSED, NOT_FOUND, NO_TESTS = "MISSED", "TEXT NOT FOUND ONCE", "TESTS NOT RUN"
 TEXT = """# Planted faults
 
 `python -m tools.faults` plants each fault of `tools/faults/faults.toml` and runs the tests that it
@@ -54,10 +54,12 @@ def main() -> None:
         parser.error(f"no such fault: {', '.join(sorted(unknown))}")
     found = dict(ROW.findall(RECORD.read_text(encoding="utf-8"))) if RECORD.exists() else {}
     names = given.names or list(faults)
-    with closing(Progress("Faults", len(names))) as progress:
+    bar = closing(Progress("Faults", len(names)))
+    with tempfile.TemporaryDirectory(prefix="faults-") as scratch, bar as progress:
+        copy_checkout(Path(scratch))
         for name in names:
             tests = ["tests"] if given.all_tests else faults[name]["tests"]
-            found[name] = run_tests(faults[name], tests, given.timeout)
+            found[name] = run_tests(faults[name], tests, Path(scratch), given.timeout)
             print_line(f"{name}: {'caught by ' * (found[name] not in NOT_CAUGHT)}{found[name]}")
             progress.advance()
             rows = [
@@ -70,29 +72,33 @@ def main() -> None:
     print_line(f"{caught} of {len(names)} faults are caught.")
 
 
-def run_tests(fault: Mapping[str, Any], tests: list[str], seconds: float) -> str:
-    """The test that fails with the fault; else why there is none."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
-        copy, output = Path(scratch, "checkout"), Path(scratch, "output")
-        names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
-        for name in names.rstrip("\0").split("\0"):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, copy / name)
-        text = (copy / fault["file"]).read_text(encoding="utf-8")
-        if text.count(fault["old"]) != 1:
-            return NOT_FOUND
-        patched = text.replace(fault["old"], fault["new"])
-        (copy / fault["file"]).write_text(patched, encoding="utf-8")
-        words = ["timeout", "--signal=KILL", str(seconds), *PYTEST, *tests]
-        environment = os.environ | {"PYTHONPATH": str(copy), "TMPDIR": scratch}
-        with output.open("w") as file:  # no pipe: a process that hangs may keep it open
-            done = subprocess.run(words, cwd=copy, env=environment, stdout=file, stderr=file)
-        printed = output.read_text(encoding="utf-8", errors="replace")
-    if done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+def copy_checkout(folder: Path) -> None:
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+    for name in listed.rstrip("\0").split("\0"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+
+
+def run_tests(fault: Mapping[str, Any], tests: list[str], copy: Path, seconds: float) -> str:
+    """The test that fails with the fault in the copy of the checkout; else why there is none."""
+    file, output = copy / fault["file"], copy / "output"
+    text = file.read_text(encoding="utf-8")
+    if text.count(fault["old"]) != 1:
+        return NOT_FOUND
+    file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
+    words = ["timeout", "--signal=KILL", str(seconds), *PYTEST, *tests]
+    environment = os.environ | {"PYTHONPATH": str(copy)}
+    with output.open("wb") as stdout:  # no pipe: a process that hangs may keep it open
+        code = subprocess.call(words, cwd=copy, env=environment, stdout=stdout, stderr=stdout)
+    file.write_text(text, encoding="utf-8")
+    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return f"no end within {seconds:g} s"
-    if done.returncode > 1:
-        sys.exit(f"{printed}\nThese tests cannot be run: {' '.join(tests)}")
-    return FAILED.findall(printed)[0] if done.returncode else MISSED
+    printed = output.read_text(encoding="utf-8", errors="replace")
+    failed = FAILED.findall(printed)
+    if code > 1 or (code and not failed):
+        print_line(printed)
+        return NO_TESTS
+    return failed[0] if failed else MISSED
 
 
 if __name__ == "__main__":
