@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, overload
 
@@ -355,40 +356,47 @@ class Translator:
         config = NBestConfig(beam_width, length_penalty, width, temperature, seed)
         split, protection = split or model.split, protection or model.protection
         if model._first:
-            settings = beam_width, length_penalty, report, lambda count: on_done(0), split
-            kept: dict[str, Any] = {"markup": markup, "protection": protection}
-            texts = model._first.translate(texts, *settings, **kept)
+            first = beam_width, length_penalty, report, lambda count: on_done(0), split
+            texts = model._first.translate(texts, *first, markup=markup, protection=protection)
             protection = protection.of_targets()
         items = [list(model._items(text, split, markup, protection)) for text in texts]
-        places = [
-            (n, each) for n, own in enumerate(items) for each in own if isinstance(each, Line)
-        ]
+        decoder = Decoder(self.engine, self.facts, model.direction, accepts_short=split == "none")
+        settings: dict[str, Any] = {
+            "config": config,
+            "scored": n_best is not None,
+            "escape": ESCAPES[markup],
+        }
+        search = partial(decoder.translate, **settings)
+        found = model._search(items, search, width, report, on_done)
+        return found if n_best is not None else [best.text for (best,) in found]
+
+    def _search(
+        self,
+        items: Sequence[Sequence[str | Line]],
+        search: Callable[..., list[list[Sentence]]],
+        n_best: int,
+        report: OnMessage,
+        on_done: OnDone,
+    ) -> list[list[Translation]]:
+        """The translations of each text, of which `items` are the sentences and what is kept."""
+        lines = [[each for each in own if isinstance(each, Line)] for own in items]
+        places = [index for index, own in enumerate(lines) for _ in own]
 
         def on_cut(line: int, tokens: int, parts: int) -> None:
             report(
-                places[line][0],
+                places[line],
                 f"a sentence of {tokens:,} tokens, longer than those of training (up to "
                 f"{self.facts.longest_source:,}), is translated in {parts} parts.",
             )
 
-        decoder = Decoder(self.engine, self.facts, model.direction, accepts_short=split == "none")
-        found = decoder.translate(
-            [line for _, line in places],
-            config,
-            n_best is not None,
-            scaled(on_done, len(texts), len(places)),
-            on_cut,
-            ESCAPES[markup],
-        )
-        rest = iter(found)
-        translations = [
-            [
-                model._joined(own, several)
-                for several in _transposed([next(rest) for x in own if isinstance(x, Line)], config)
-            ]
-            for own in items
+        progress = scaled(on_done, len(items), len(places))
+        rest = iter(search([*chain.from_iterable(lines)], on_done=progress, on_cut=on_cut))
+        # The second translation of a text has the second one of each sentence.
+        sentences = [list(zip(*islice(rest, len(own)), strict=True)) for own in lines]
+        return [
+            [self._joined(own, each) for each in several or [()] * n_best]
+            for own, several in zip(items, sentences, strict=True)
         ]
-        return translations if n_best is not None else [best.text for (best,) in translations]
 
     def _joined(self, items: Sequence[str | Line], sentences: Iterable[Sentence]) -> Translation:
         """One translation of a text, with what stands between its sentences."""
@@ -406,8 +414,3 @@ class Translator:
             parts.append(sentence)
         parts += [Sentence.kept(kept, kept) for kept in [between.strip()] if kept]
         return Translation(text + between, parts)
-
-
-def _transposed(sentences: Sequence[list[Sentence]], config: NBestConfig) -> list[list[Sentence]]:
-    """The translations of a text: the second one has the second one of each sentence."""
-    return [[each[n] for each in sentences] for n in range(config.n_best)]
