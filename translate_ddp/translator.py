@@ -88,7 +88,7 @@ class Translation:
 
 def as_warning(row: int, message: str) -> None:
     """A message of the Python API."""
-    warnings.warn(f"Text {row}: {message}", stacklevel=6)  # the line that calls `translate`
+    warnings.warn(f"Text {row}: {message}", stacklevel=7)  # the line that calls `translate`
 
 
 class Translator:
