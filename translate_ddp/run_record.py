@@ -74,10 +74,6 @@ class LaunchFacts:
     vocab_size: int = 0
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     padding: float = 0.0  # share of the tokens of a step
-    length_edges: list[int] = field(default_factory=list)  # of bins of lengths in tokens
-    # Sentences in each bin; in the last one, also longer ones.
-    source_lengths: list[int] = field(default_factory=list)
-    target_lengths: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,11 @@ def charts_of(folder: Path, title: str) -> tuple[ET.Element, ET.Element]:
 
 
 def points_of(chart: ET.Element, line: int = 0) -> list[tuple[float, float]]:
-    """The x of each point as the script shows it, and its place."""
-    paths = [path for path in chart.iter("path") if "data-x" in path.attrib]
-    shown = filter(None, paths[line].get("data-x", "").split("|"))
+    """The x of each point as its dot shows it, and its place."""
+    group = chart.findall("svg/g")[line]
+    titles = (path.findtext("title", "").split(" at ")[1] for path in group.findall("path")[1:])
     places = [x for x, _ in drawn(chart, "line")[line]]
-    return list(zip((float(x.replace(",", "")) for x in shown), places, strict=True))
+    return list(zip((float(x.replace(",", "")) for x in titles), places, strict=True))
 
 
 def test_points_and_marks_are_at_their_steps_and_at_their_time_of_training(tmp_path: Path):

@@ -34,9 +34,9 @@ def texts(chart: ET.Element) -> dict[str, tuple[float, float]]:
 def marks(chart: ET.Element, kind: str) -> dict[str, float]:
     """The place of each mark of a kind by its text."""
     return {
-        path.findtext("title", "").removeprefix(f"{kind}: "): number(path, "data-at")
+        title.removeprefix(f"{kind}: "): places(path)[0][0]
         for path in chart.iter("path")
-        if path.get("class") == f"mark {kind}" and path.get("data-at")
+        if path.get("class") == f"mark {kind}" and (title := path.findtext("title"))
     }
 
 

@@ -145,9 +145,7 @@ def launch(time: float, step: int, **values: Any) -> LaunchFacts:
             **{"threads": 3, "num_epochs": 10, "total_steps": 10 * STEPS, "best_metric": "BLEU"},
             **{"train_pairs": 29_000, "validation_pairs": 1014, "vocab_size": 5000},
             **{"dropped": {"empty": 12, "longer than --seq_len": 150, "duplicate": 31}},
-            **{"padding": 0.042, "length_edges": list(range(0, 45, 5))},
-            **{"source_lengths": [10, 900, 9000, 12_000, 5000, 1500, 400, 190]},
-            **{"target_lengths": [20, 1200, 9900, 11_000, 4600, 1500, 500, 280]},
+            "padding": 0.042,
         }
         | values
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from markupsafe import escape
@@ -17,12 +16,11 @@ from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
 from tests.helpers.runs import checkpoints, records, validations
-from translate_ddp.data.dataset import Lengths
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.training import report_sink
 from translate_ddp.training import run as run_module
-from translate_ddp.training.run_info import BINS, count_lengths, count_steps, short_name
+from translate_ddp.training.run_info import count_steps, short_name
 
 
 def train(arguments: list[str]) -> None:
@@ -79,7 +77,6 @@ def test_run_on_two_ranks_is_recorded_once(run: Run):
     assert f"{launch.parameters:,} parameters" in output and f"{launch.threads} thread" in output
     assert launch.model in output and f"{launch.padding:.1%}" in output
     assert found.validation and found.validation.bleu_signature.startswith("nrefs:1|")
-    assert launch.train_pairs == sum(launch.source_lengths) == sum(launch.target_lengths)
     assert f"{launch.train_pairs:,} training and {launch.validation_pairs} validation" in output
     assert (end.state, end.step, page(run.folder)["state"]) == ("finished", last, "finished")
 
@@ -175,20 +172,6 @@ def test_new_run_and_run_that_goes_back_archive_the_record(run: Run):
     assert record_in(archive) == before
     assert [launch.step for launch in read_run(run.folder).launches] == [0]
     assert [sample.step for sample in read_run(run.folder).samples] == [2]
-
-
-def test_histogram_of_lengths_has_every_sentence_and_few_bins():
-    random = np.random.default_rng(0)
-    source, target = random.poisson(20, 5000) + 1, random.poisson(90, 5000) + 1
-    source[0] = 4000  # in the last bin
-    found = count_lengths(Lengths(source.astype(np.int32), target.astype(np.int32)))
-    edges = found["length_edges"]
-    assert len(edges) - 1 <= BINS and edges[-1] < 150
-    for name, lengths in (("source_lengths", source), ("target_lengths", target)):
-        expected = [0] * (len(edges) - 1)
-        for length in lengths:
-            expected[min(length // (edges[1] - edges[0]), len(expected) - 1)] += 1
-        assert found[name] == expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ import torch
 from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
-from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.rows import list_names
 from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
@@ -41,7 +40,6 @@ from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
 
-BINS = 40  # of the histogram of lengths, at most
 FEW_TOKENS = 10_000  # of a step on a GPU, which then mostly waits
 PADDING_STEPS = 100  # of an epoch, from which the padding of merged buckets is estimated
 MAX_RANK_LINES = 16  # with more ranks, one line per host
@@ -56,7 +54,7 @@ NO_STEP_LEFT = (
 
 def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
     """The facts of this start of the run, on rank 0. Every rank must call it."""
-    world, data, sampler = trainer.world, trainer.data, trainer.sampler
+    world, data = trainer.world, trainer.data
     directions = data.facts.directions
     ranks = describe_ranks(world.gather(describe_rank(world)))
     if not world.is_main:
@@ -92,7 +90,6 @@ def describe_launch(config: Settings, trainer: Trainer) -> LaunchFacts | None:
         vocab_size=len(data.facts.tokenizer),
         dropped=data.dropped,
         padding=padding_of(trainer.loader),
-        **count_lengths(sampler.lengths),
     )
 
 
@@ -124,21 +121,6 @@ def padding_of(loader: BatchLoader) -> float:
     real = sampler.lengths.take(np.concatenate(parts))
     padded = sum(int(padded_tokens(rows, sampler.lengths).sum()) for rows in parts)
     return 1 - int(real.source.sum() + real.target.sum()) / padded
-
-
-def count_lengths(lengths: Lengths) -> dict[str, Any]:
-    """The histogram of sentence lengths in tokens, [EOS] included, as fields of `LaunchFacts`.
-
-    It ends at the length that 99.5% of the sentences do not exceed; its last bin also has all
-    longer ones.
-    """
-    sides = lengths.source, lengths.target
-    usual = max(int(np.quantile(side, 0.995)) for side in sides)
-    width = 1 + usual // BINS
-    edges = np.arange(0, usual + 1 + width, width)
-    counts = (np.histogram(np.minimum(side, edges[-1] - 1), edges)[0] for side in sides)
-    names = ("length_edges", "source_lengths", "target_lengths")
-    return dict(zip(names, (each.tolist() for each in (edges, *counts)), strict=True))
 
 
 def describe_sizes(model: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class InspectConfig:
     preset: Preset = "auto"
     """Defaults of model size and schedule; auto: by the number of training pairs."""
     html: str = ""
-    """HTML page to write, too, with charts and more examples; '': none."""
+    """HTML page to write, too, with more examples; '': none."""
     rows: str = ""
     """TSV file to write, too: each row that is dropped or looks wrong, and why; '': none."""
     seconds: float = 20.0

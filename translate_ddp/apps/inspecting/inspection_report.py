@@ -11,7 +11,6 @@ from translate_ddp.apps.inspecting.inspection import Inspection
 from translate_ddp.apps.inspecting.text_statistics import DEFECTS
 from translate_ddp.apps.reporting.page_template import (
     Block,
-    Charts,
     Page,
     Paragraph,
     Problem,
@@ -22,7 +21,6 @@ from translate_ddp.apps.reporting.page_template import (
     render_page,
     untrusted,
 )
-from translate_ddp.apps.reporting.run_page import length_chart
 from translate_ddp.console import counted, describe_seconds, printable
 from translate_ddp.data.cleaned_corpus import Report
 from translate_ddp.data.cleaning import (
@@ -41,11 +39,10 @@ from translate_ddp.data.cleaning import (
     URLS_DIFFER,
     WRONG_SCRIPT,
 )
-from translate_ddp.data.dataset import Lengths
 from translate_ddp.data.languages import usual_scripts
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.text import separates_words
-from translate_ddp.training.run_info import count_lengths, describe_sizes
+from translate_ddp.training.run_info import describe_sizes
 
 COLUMNS = 100  # of a terminal
 EXAMPLE_COLUMNS = 80
@@ -143,7 +140,7 @@ def title(found: Inspection) -> str:
 
 
 def sections(found: Inspection) -> list[Section]:
-    """What is known of the corpus; charts are left out on a terminal."""
+    """What is known of the corpus."""
     return [
         Section("rows", "Rows", list(_rows(found))),
         Section("directions", "Directions", list(_directions(found))),
@@ -224,9 +221,6 @@ def _lengths(found: Inspection) -> Iterator[Block]:
     ratios = texts.characters[:, 1] / texts.characters[:, 0]
     rows.append([f"{' / '.join(found.sides[::-1])} characters", *_quantiles(ratios, ".2f")])
     yield Table("Quantiles of lengths", ["", *QUANTILES, "mean"], rows, has_numbers=True)
-    if len(vocabulary.dataset):
-        lengths = count_lengths(Lengths.of(vocabulary.dataset))
-        yield Charts([length_chart(found.sides, lengths)])
 
 
 def _characters(found: Inspection) -> Iterator[Block]:

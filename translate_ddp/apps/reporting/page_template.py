@@ -1,7 +1,5 @@
 """Pages of sections, each of which has tables, texts and charts; all text is escaped."""
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,11 +35,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     has_numbers: bool = False
     short_columns: int = 0  # the first ones, whose cells stay on one line
-
-
-@dataclass(frozen=True)
-class Charts:
-    charts: Sequence[Markup]
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ class Problems:
     columns: Sequence[str] = ()  # of the examples
 
 
-Block = Paragraph | Values | Table | Charts | Curves | HeatMap | Samples | Details | Problems
+Block = Paragraph | Values | Table | Curves | HeatMap | Samples | Details | Problems
 
 
 @dataclass(frozen=True)
@@ -120,10 +113,7 @@ class Page:
 
 
 def render_page(page: Page) -> str:
-    """The HTML of the page, complete in itself.
-
-    It runs the script of its charts, if it has any, and no other, as it names its checksum.
-    """
+    """The HTML of the page, complete in itself and without a script."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only pages need it
 
     environment = Environment(
@@ -133,10 +123,9 @@ def render_page(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"untrusted": untrusted, "breakable": breakable, "checksum": checksum}
+    environment.filters |= {"untrusted": untrusted, "breakable": breakable}
     environment.filters["kind"] = lambda block: type(block).__name__
-    script = Markup(FOLDER.joinpath("charts.js").read_text("utf-8"))
-    return environment.get_template("page_template.html").render(page=page, script=script) + "\n"
+    return environment.get_template("page_template.html").render(page=page) + "\n"
 
 
 def untrusted(text: str) -> str:
@@ -148,9 +137,3 @@ def untrusted(text: str) -> str:
 def breakable(name: str) -> Markup:
     """The name, with places after underscores where a line may end."""
     return Markup("_<wbr>").join(name.split("_"))
-
-
-def checksum(script: str) -> Markup:
-    """How a content security policy names a script that may run."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return Markup("'sha256-{}'").format(digest)

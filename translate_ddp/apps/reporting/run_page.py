@@ -1,7 +1,7 @@
 """The report of one run as an HTML page."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -15,7 +15,6 @@ from markupsafe import Markup
 from translate_ddp.apps.reporting.curve_charts import curve_charts
 from translate_ddp.apps.reporting.page_template import (
     Block,
-    Charts,
     Curves,
     Details,
     HeatMap,
@@ -32,9 +31,9 @@ from translate_ddp.apps.reporting.page_template import (
     untrusted,
 )
 from translate_ddp.apps.reporting.run_summary import Summary, last_score, scores_of, summarize
-from translate_ddp.apps.reporting.svg_charts import Series, bars, lines, shortened
+from translate_ddp.apps.reporting.svg_charts import shortened
 from translate_ddp.apps.reporting.translation_scores import few, marked, worst
-from translate_ddp.console import describe_seconds, number, size
+from translate_ddp.console import describe_seconds, number
 from translate_ddp.data.tokenizer_models import SPACE
 from translate_ddp.run_record import (
     REPORT_FILE,
@@ -44,10 +43,9 @@ from translate_ddp.run_record import (
     read_run,
 )
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.training.metrics import LABELS, METRICS, OFF_TARGET
 
-MAX_ROWS = 50  # of launches and checkpoints
+MAX_ROWS = 50  # of launches
 MAX_NOTICES = 100
 MAX_REASONS = 20  # of dropped rows
 MAX_SAMPLES = 5  # sentences
@@ -108,7 +106,6 @@ def render_run(record: RunRecord, now: float) -> str:
                 Section("data", "Data", list(_data(launch))),
                 Section("settings", "Settings", list(_settings(run))),
                 Section("environment", "Model and environment", list(_environment(launch))),
-                Section("checkpoints", "Checkpoints", list(_checkpoints(run))),
                 Section("history", "History", list(_history(run))),
             ],
             is_loaded_again=run.state == "running",
@@ -306,27 +303,16 @@ def _data(launch: LaunchFacts) -> Iterator[Block]:
     """Sizes of the corpus; nothing for a run that did not record them."""
     if not launch.train_pairs:
         return
-    dropped = f"{sum(launch.dropped.values()):,}"
     padding = f"{launch.padding:.1%} of the tokens of a step"
-    yield Values([*facts(launch, DATA), ("dropped rows", dropped), ("padding", padding)])
-    charts = []
-    if launch.dropped:
-        counts = sorted(launch.dropped.items(), key=lambda each: -each[1])[:MAX_REASONS]
-        charts.append(bars("Dropped rows", {untrusted(why): count for why, count in counts}))
-    if launch.length_edges:
-        charts.append(length_chart((launch.lang_src, launch.lang_tgt), vars(launch)))
-    yield Charts(charts)
-
-
-def length_chart(languages: Sequence[str], histogram: Mapping[str, Any]) -> Markup:
-    """The number of training sentences by their tokens, given the fields of `LaunchFacts`."""
-    counts = histogram["source_lengths"], histogram["target_lengths"]
-    starts = histogram["length_edges"][:-1]
-    series = [
-        Series(untrusted(name), each, starts) for name, each in zip(languages, counts, strict=True)
-    ]
-    label = "tokens with [EOS]; the last point: also longer ones"
-    return lines("Training sentences by length", series, label)
+    reasons = Counter(launch.dropped).most_common(MAX_REASONS)
+    yield Values(
+        [
+            *facts(launch, DATA),
+            ("padding", padding),
+            ("dropped rows", f"{sum(launch.dropped.values()):,}"),
+            *((f"dropped: {reason}", f"{count:,}") for reason, count in reasons),
+        ]
+    )
 
 
 def _settings(run: Summary) -> Iterator[Block]:
@@ -344,32 +330,6 @@ def _environment(launch: LaunchFacts) -> Iterator[Block]:
     if launch.ranks:
         ranks = (("", rank) for rank in launch.ranks[:MAX_ROWS])
         yield Values([*facts(launch, ENVIRONMENT), *ranks])
-
-
-def _checkpoints(run: Summary) -> Iterator[Block]:
-    """The files in the folder, the newest first."""
-    record, metric = run.record, run.launch.best_metric
-    found = filter(None, map(parse_name, record.folder.glob("*.pt")))
-    newest = sorted(found, key=lambda each: each.order, reverse=True)
-    rows = []
-    for each in newest[:MAX_ROWS]:
-        score = _score_at(record, f"validation/{metric}", each.step)
-        if run.best and each.step == run.best.step and each.epoch is not None:
-            score += " (best)"
-        epoch = "" if each.epoch is None else str(each.epoch)
-        rows.append([epoch, f"{each.step:,}", _file_size(each.path), score, each.path.name])
-    if rows:
-        columns = ["epoch", "step", "size", LABELS.get(metric, metric), "file"]
-        yield Table("Checkpoints", columns, rows, short_columns=4)
-    if len(newest) > MAX_ROWS:
-        yield Paragraph(f"The newest {MAX_ROWS} of {len(newest):,}.")
-
-
-def _file_size(path: Path) -> str:
-    try:
-        return size(path.stat().st_size)
-    except OSError:  # deleted since
-        return ""
 
 
 # --- history ---

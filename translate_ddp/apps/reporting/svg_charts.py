@@ -1,14 +1,13 @@
-"""Charts as inline SVG with a text alternative: lines and bars.
+"""Charts of lines, as inline SVG with a text alternative.
 
 Places are in the units of the drawing's `viewBox`, from its upper left corner. `charts.css`
 has the colours, so charts follow the light and dark form of the page. All text is escaped. Values
-that are not finite have no place and are left out. A chart is complete without scripts;
-`charts.js` shows the values of lines at the pointer.
+that are not finite have no place and are left out. There are no scripts.
 """
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -20,12 +19,11 @@ WIDTH, PLOT_HEIGHT = 360, 160
 LEFT, TOP, RIGHT, BOTTOM = 58, 8, 10, 40  # margins around the area of the values
 EDGE = 4  # lines at the end of the y axis keep their width and dots
 COLORS, TICKS = 8, 5
-MAX_DOTS = 12  # series with at most so many values have a dot at each
+MAX_DOTS = 40  # series with at most so many values have a dot at each, which shows its value
 NEAREST = 5  # marks of one kind that are nearer become one
 FARTHEST = 1e5  # places outside of the chart: browsers draw with 32 bits
 CHARACTER_WIDTH, WIDE_CHARACTER = 6.5, 12.0  # about, of the font in charts.css
 LEGEND_ROW, LEGEND_CHARACTERS = 16, 44
-BAR_ROW, BAR_HEIGHT, BAR_CHARACTERS = 40, 16, 52
 NO_XML = str.maketrans(dict.fromkeys("\ufffe\uffff", "\ufffd"))
 
 Limits = tuple[float, float]
@@ -84,30 +82,9 @@ def lines(
         PLOT_HEIGHT + 2 * EDGE,
         Markup("").join(_line(axes, n % COLORS, each) for n, each in enumerate(series)),
     )
-    attributes = Markup(' data-points="{}" data-area="{} {}"').format(
-        clean(x_label), axes.top, axes.bottom
-    )
     drawn = [legend, axes.draw(x_label), *_draw_marks(axes, marks), window]
     description = " ".join([f"Lines over {x_label}.", *map(_summary, series)])
-    return _figure(title, description, drawn, axes.bottom + BOTTOM, attributes)
-
-
-def bars(title: str, counts: Mapping[str, int]) -> Markup:
-    """A horizontal bar for each count, below its name."""
-    texts = {name: f"{count:,}" for name, count in counts.items()}
-    beside = max(map(_text_width, texts.values()), default=0) + 10
-    unit = (WIDTH - beside) / max([1, *counts.values()])
-    shape = Markup(
-        '<rect class="color-0" x="0" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>'
-    )
-    drawn: list[Markup] = []
-    for row, (name, text) in enumerate(texts.items()):
-        y, length = row * BAR_ROW, max(counts[name] * unit, 1)
-        drawn.append(_text(0, y + 14, shortened(name, BAR_CHARACTERS)))
-        drawn.append(shape.format(y + 20, length, BAR_HEIGHT, clean(f"{name}: {text}")))
-        drawn.append(_text(length + 6, y + 32, text))
-    description = "; ".join(f"{name}: {text}" for name, text in texts.items())
-    return _figure(title, description, drawn, len(texts) * BAR_ROW)
+    return _figure(title, description, drawn, axes.bottom + BOTTOM)
 
 
 # --- axes ---
@@ -184,14 +161,12 @@ def shortened(content: str, characters: int) -> str:
     return content if len(content) <= characters else f"{content[: characters - 1]}…"
 
 
-def _figure(
-    title: str, description: str, drawn: Sequence[Markup], height: float, attributes: str = ""
-) -> Markup:
+def _figure(title: str, description: str, drawn: Sequence[Markup], height: float) -> Markup:
     """A drawing with its title above, and its description as a text alternative."""
     return Markup(
         '<figure class="chart"><figcaption>{0}</figcaption><svg role="img" aria-label="{0}" '
-        'viewBox="0 0 {1} {2:.0f}"{3}><desc>{4}</desc>{5}</svg></figure>'
-    ).format(clean(title), WIDTH, height, attributes, clean(description), Markup("").join(drawn))
+        'viewBox="0 0 {1} {2:.0f}"><desc>{3}</desc>{4}</svg></figure>'
+    ).format(clean(title), WIDTH, height, clean(description), Markup("").join(drawn))
 
 
 def _text(x: float, y: float, content: str, anchor: str = "start") -> Markup:
@@ -226,22 +201,22 @@ def _legend(entries: Sequence[tuple[Markup, str]]) -> tuple[Markup, float]:
 
 
 def _line(axes: Axes, color: int, series: Series) -> Markup:
-    """The line, dots if there are few values, and the texts of the values for `charts.js`.
+    """The line, and dots if there are few values, each of which shows its value at the pointer.
 
     Each part of the path begins with a line of length 0, which is a dot, as lines have round ends.
     """
-    points, path, dots, is_gap = series.finite(), "", "", True
+    path, is_gap, few = "", True, len(series.finite()) <= MAX_DOTS
+    dot = Markup('<path class="dots" d="M{}h0"><title>{} at {}</title></path>')
+    dots: list[Markup] = []
     for x, y in zip(series.x, series.y, strict=True):
         if math.isfinite(y):
             place = f"{axes.x(x):.1f} {axes.y(y):.1f}"
             path += f"M{place}h0" if is_gap else f"L{place}"
-            dots += f"M{place}h0" * (len(points) <= MAX_DOTS)
+            if few:
+                dots.append(dot.format(place, number(y), number(x)))
         is_gap = not math.isfinite(y)
-    x_texts, y_texts = ("|".join(number(point[side]) for point in points) for side in (0, 1))
-    return Markup(
-        '<g class="color-{}"><title>{}</title>'
-        '<path class="line" d="{}" data-x="{}" data-y="{}"/><path class="dots" d="{}"/></g>'
-    ).format(color, clean(series.name), path, x_texts, y_texts, dots)
+    line = Markup('<g class="color-{}"><title>{}</title><path class="line" d="{}"/>{}</g>')
+    return line.format(color, clean(series.name), path, Markup("").join(dots))
 
 
 def _summary(series: Series) -> str:
@@ -255,9 +230,7 @@ def _summary(series: Series) -> str:
 
 def _draw_marks(axes: Axes, marks: Sequence[Mark]) -> list[Markup]:
     """A vertical line for each mark; marks of one kind that are close to each other have one."""
-    path = Markup(
-        '<path class="mark {0}" data-at="{1:.1f}" d="M{1:.1f} {2}V{3}"><title>{4}</title></path>'
-    )
+    path = Markup('<path class="mark {0}" d="M{1:.1f} {2}V{3}"><title>{4}</title></path>')
     drawn: list[Markup] = []
     ordered = sorted(marks, key=lambda mark: (mark.kind, mark.x))
     for _, close in groupby(ordered, key=lambda mark: (mark.kind, axes.x(mark.x) // NEAREST)):

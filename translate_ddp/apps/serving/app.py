@@ -1,6 +1,8 @@
 """The routes of LibreTranslate, and the page."""
 
 import asyncio
+import base64
+import hashlib
 import re
 import sys
 from collections import defaultdict
@@ -19,7 +21,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from translate_ddp.apps.reporting.page_template import checksum
 from translate_ddp.apps.serving.batching import Batcher, Found, LimitsConfig, QueueFull
 from translate_ddp.apps.serving.requests import (
     TranslationRequest,
@@ -296,6 +297,12 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result
     finally:
         task.cancel()
         closed.cancel()
+
+
+def checksum(content: str) -> str:
+    """How a content security policy names a script or style that may run."""
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 def page_headers(page: str) -> dict[str, str]:
