@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.commands import ROOT
 from translate_ddp import settings
 from translate_ddp.__main__ import COMMANDS, load
-from translate_ddp.apps.commands.command_line import parse, parse_with_texts
+from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.apps.commands.train import parse as parse_training
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Resume, all_settings
@@ -130,7 +130,7 @@ def test_commands_are_accepted_by_their_programs(
             if name == "train":
                 parse_training(arguments)
             else:
-                parse_with_texts(load(name)[0], arguments, name)
+                parse(load(name)[0], arguments, name)
         except (SystemExit, UserError, ImportError) as error:
             if getattr(error, "code", 1):  # not of --help
                 output = "".join(capsys.readouterr())

@@ -15,7 +15,7 @@ from typing import Any
 
 from translate_ddp import __version__
 from translate_ddp.apps import commands
-from translate_ddp.apps.commands.command_line import parse_with_texts
+from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.console import open_closed_streams
 from translate_ddp.errors import cleanup, report_errors
 from translate_ddp.runtime.fault_injection import configure_faults
@@ -62,7 +62,7 @@ def main() -> None:
             configure_faults(os.environ, read_launch(os.environ).rank)
             config, run = load(name)
             with cleanup:
-                run(parse_with_texts(config, flags, f"translate-ddp {name}", prints))
+                run(parse(config, flags, f"translate-ddp {name}", prints))
         except BrokenPipeError:
             os._exit(0)  # the reader has closed the pipe, as in `translate | head`
 

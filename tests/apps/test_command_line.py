@@ -1,4 +1,4 @@
-"""The command line of the commands: texts that look like flags, and flags given twice."""
+"""The command line of the commands: texts that look like flags, and switches."""
 
 import subprocess
 import sys
@@ -8,41 +8,33 @@ from typing import Any
 
 import pytest
 
-from translate_ddp.apps.commands.command_line import flag_kinds, parse, parse_with_texts, separate
+from translate_ddp.apps.commands.command_line import parse
 from translate_ddp.apps.commands.translate import TranslateConfig
-from translate_ddp.apps.commands.validate import ValidateConfig
 from translate_ddp.errors import UserError
 from translate_ddp.settings import Config
 
 
 def translate(*arguments: str) -> TranslateConfig:
-    return parse_with_texts(TranslateConfig, arguments, "translate")
-
-
-def test_texts_may_begin_with_a_dash_and_keep_their_order():
-    texts = ("-5 degrees", "a", "- Hello", "--- a", "-", "-x", "--no space? one", "")
-    config = translate("--beam_width", "3", *texts, "--n_best=2", "b")
-    assert config.lines == (*texts, "b")
-    assert (config.search.beam_width, config.search.n_best) == (3, 2)
-
-
-def test_text_of_dashes_and_other_signs_keeps_its_place():
-    texts = ("Good morning!", "---", "-5", "--", "----", "--5", "--=x", "---=3", "Where is it?")
-    config = translate("--beam_width", "3", *texts, "--")
-    assert config.lines == (*texts, "--") and config.search.beam_width == 3
-    assert translate("---", "--beam_width=2", "--é", "a").lines == ("---", "--é", "a")
+    return parse(TranslateConfig, arguments, "translate")
 
 
 def test_all_arguments_after_two_dashes_are_texts():
-    assert translate("a", "--", "--help", "--", "-h").lines == ("a", "--help", "--", "-h")
-    assert translate("--n_best=2", "--", "--foo-bar", "--").lines == ("--foo-bar", "--")
+    texts = ("a", "--help", "-h", "--no space? one", "--foo-bar", "--", "")
+    config = translate("--beam_width", "3", "--n_best=2", "--", *texts)
+    assert config.lines == texts
+    assert (config.search.beam_width, config.search.n_best) == (3, 2)
+    texts = ("-5 degrees", "- Hello", "---", "-", "a")
+    assert translate(*texts, "--beam_width", "2").lines == texts
 
 
-@pytest.mark.parametrize("flag", ["--beam_widht", "--Hello!", "--beam.width=4"])
+@pytest.mark.parametrize("flag", ["--beam_widht", "--Hello!", "-x", "--beam.width=4"])
 def test_unknown_flag_is_an_error_among_texts(flag: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        translate("---", flag, "4", "a")
+        translate("a", flag)
     assert flag in capsys.readouterr().err
+    with pytest.raises(SystemExit):  # texts follow each other
+        translate("a", "--beam_width", "4", flag.strip("-"))
+    assert flag.strip("-") in capsys.readouterr().err
 
 
 def test_value_of_a_flag_may_begin_with_a_dash_and_have_spaces():
@@ -80,24 +72,6 @@ def test_markup_is_that_of_the_flag_or_of_a_markdown_file(flags: list[str], mark
     assert translate(*flags).compute(model, (0, ["a"])) == [markup]
 
 
-def test_switch_takes_no_value():
-    found = separate(["b", "--perturbed", "a", "--no_perturbed", "c"], flag_kinds(ValidateConfig))
-    assert found == (["--perturbed", "--no_perturbed"], ["b", "a", "c"])
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ("--preload", "a", "--preload", "b"),
-        ("--preload=a", "--preload", "a"),
-        ("--beam_width", "1", "--beam-width", "2"),
-    ],
-)
-def test_flag_given_twice_is_reported(flags: tuple[str, ...]):
-    with pytest.raises(UserError, match="is given twice: pass it once"):
-        translate(*flags)
-
-
 def test_argument_that_names_a_file_is_an_error_that_names_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -117,7 +91,7 @@ def test_argument_that_names_a_file_is_an_error_that_names_input(
 
 def test_unusable_command_line_of_other_ranks_prints_nothing(capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        parse_with_texts(TranslateConfig, ["--beam_width", "0"], "translate", prints=False)
+        parse(TranslateConfig, ["--beam_width", "0"], "translate", prints=False)
     assert capfd.readouterr() == ("", "")
 
 

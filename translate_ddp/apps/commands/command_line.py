@@ -5,7 +5,7 @@ Nothing here imports torch, which takes seconds.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
 from itertools import pairwise, takewhile
@@ -18,7 +18,6 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import check_new, explain_write_errors, write_atomically
 
 C = TypeVar("C")
-FLAG = re.compile(r"--[a-zA-Z][^\s=]*(=|\Z)")
 GENERATOR = b'<meta name="generator" content="translate_ddp">'  # as in the pages' templates
 START_BYTES = 1000  # that hold it
 HOME = re.compile(r"(--[^\s=]*=)(~(?:/.*)?)", re.DOTALL)
@@ -36,7 +35,7 @@ def parse(
     `prints` is false off rank 0. Raises SystemExit, with a message, for unusable flags, UserError
     for those of `check_switches`.
     """
-    check_switches(arguments, flag_kinds(config))
+    check_switches(arguments, switches(config))
     with nullcontext() if prints else silence():
         return tyro.cli(
             config,
@@ -55,53 +54,13 @@ def silence() -> Iterator[None]:
         yield
 
 
-def parse_with_texts(
-    config: type[C], arguments: Sequence[str], prog: str, prints: bool = True
-) -> C:
-    """As `parse`; texts may begin with dashes and stand between flags, which are given once each.
-
-    Raises UserError for a repeated flag.
-    """
-    flags, texts = separate(arguments, flag_kinds(config))
-    # All after "--" are positional, whatever they begin with.
-    return parse(config, [*flags, "--", *texts] if texts else flags, prog, prints)
-
-
-def separate(arguments: Sequence[str], kinds: Mapping[str, type]) -> tuple[list[str], list[str]]:
-    """The flags with their values, and the positional arguments.
-
-    All arguments after "--" are positional; after texts and before no flag, it is a text itself.
-    A flag of several values has all up to the next one. Raises UserError for a repeated flag.
-    """
-    flags: list[str] = []
-    others: list[str] = []
-    seen: set[str] = set()
-    awaits_value = takes_all = False
-    for at, argument in enumerate(arguments):
-        if argument == "--" and (not others or any(map(is_flag, arguments[at + 1 :]))):
-            return flags, [*others, *arguments[at + 1 :]]
-        if not is_flag(argument):
-            (flags if awaits_value or takes_all else others).append(argument)
-            awaits_value = False
-            continue
-        flag, equals, _ = argument.partition("=")
-        name = flag_name(flag)
-        if name in seen:
-            raise UserError(f"{name} is given twice: pass it once.")
-        seen.add(name)
-        flags.append(argument)
-        awaits_value = not equals and kinds.get(name) is not bool
-        takes_all = awaits_value and kinds.get(name) is tuple
-    return flags, others
-
-
-def check_switches(arguments: Sequence[str], kinds: Mapping[str, type]) -> None:
+def check_switches(arguments: Sequence[str], names: set[str]) -> None:
     """Raise UserError for a switch with a value, and for the flag of an old launcher."""
     for argument, following in pairwise([*takewhile("--".__ne__, arguments), ""]):
         flag, equals, _ = argument.partition("=")
         if (name := flag_name(flag)) == "--local_rank":
             raise UserError(f"{flag} is of torch.distributed.launch: start with torchrun instead.")
-        if kinds.get(name) is bool and (equals or following.lower() in ("true", "false")):
+        if name in names and (equals or following.lower() in ("true", "false")):
             switch = name.removeprefix("--").removeprefix("no_")
             raise UserError(f"{flag} takes no value: pass --{switch}, or --no_{switch} for false.")
 
@@ -110,21 +69,15 @@ def flag_name(flag: str) -> str:
     return flag[:2] + flag[2:].replace("-", "_")
 
 
-def is_flag(argument: str) -> bool:
-    """Whether it is "--", a letter and no space, or -h; texts may begin with dashes, too."""
-    return argument == "-h" or FLAG.match(argument) is not None
-
-
-def flag_kinds(config: Any) -> dict[str, type]:
-    """The type of the value of each flag: bool of switches, tuple of flags with several values."""
-    kinds: dict[str, type] = {"-h": bool, "--help": bool}
+def switches(config: Any) -> set[str]:
+    """The flags of settings that are true or false."""
+    found: set[str] = set()
     for setting in fields(config):
         if is_dataclass(setting.type):
-            kinds |= flag_kinds(setting.type)
-        else:
-            kind = type(setting.default)
-            kinds |= {f"--{setting.name}": kind, f"--no_{setting.name}": kind}
-    return kinds
+            found |= switches(setting.type)
+        elif isinstance(setting.default, bool):
+            found |= {f"--{setting.name}", f"--no_{setting.name}"}
+    return found
 
 
 def expand_home(arguments: Sequence[str]) -> list[str]:
@@ -137,7 +90,7 @@ def expand_home(arguments: Sequence[str]) -> list[str]:
 
 def given_flags(arguments: Sequence[str]) -> set[str]:
     """The names of the settings in a usable command line, as perturb for --no_perturb."""
-    flags = (flag_name(each.partition("=")[0]) for each in arguments if is_flag(each))
+    flags = (flag_name(each.partition("=")[0]) for each in arguments if each.startswith("--"))
     return {flag.removeprefix("--").removeprefix("no_") for flag in flags}
 
 
