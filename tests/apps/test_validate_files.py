@@ -67,7 +67,7 @@ def test_written_translations_have_the_scores_of_the_model(
     translator = Translator.open(str(trained))
     written = Path(output).read_text().splitlines()
     assert written == translator.translate(SOURCES, 2)  # each has one sentence
-    languages = ["--lang_src", "en", "--lang_tgt", "it", "--model_folder", "nowhere"]
+    languages = ["--from", "en", "--to", "it", "--model_folder", "nowhere"]
     files = ["--source", table, "--hypothesis", output]
     existing = command(tmp_path, "validate", *files, *languages)
     loss, _, others = score_line(model).partition(", ")
@@ -89,7 +89,7 @@ def test_output_without_a_folder_ends_before_the_model_is_opened(tmp_path: Path,
 def test_validation_reports_the_scores_of_sacrebleu(tmp_path: Path, table: str):
     files = ["--source", table, "--hypothesis", lines(tmp_path / "h.it", HYPOTHESES)]
     other = lines(tmp_path / "other.it", SOURCES)
-    languages = ["--lang_src", "en", "--lang_tgt", "it"]
+    languages = ["--from", "en", "--to", "it"]
     output = command(tmp_path, "validate", *files, *languages, "--compare", other)
     shown = score_line(output)
     assert "BLEU signature: nrefs:1|case:mixed" in output
@@ -143,11 +143,10 @@ def test_translation_of_an_empty_source_is_empty(trained: Path, tmp_path: Path):
 
 def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table: str):
     short = lines(tmp_path / "short.it", HYPOTHESES[1:])
-    languages = ["--lang_src", "en", "--lang_tgt", "it"]
+    languages = ["--from", "en", "--to", "it"]
     for words, message in (
-        (["--source", table, "--hypothesis", short], "needs --lang_src and --lang_tgt"),
+        (["--source", table, "--hypothesis", short], "needs --from and --to"),
         (["--source", table, "--hypothesis", short, *languages], "has 4 translations for 5"),
-        (["--source", table, *languages], "A model has its languages"),
         (["--hypothesis", short, "--perturbed"], "--perturbed needs a model"),
         (["--reference", short], "--reference needs --source"),
         (["--src_column", "a"], "for a --source with both sides"),

@@ -106,12 +106,12 @@ NO_PROTECTION = ProtectionConfig()
 
 @dataclass(frozen=True)
 class DirectionConfig:
-    """Settings that choose a direction of a model that has several."""
+    """Settings that choose a direction of a model that has several, or name that of texts."""
 
     to: str = ""
-    """Target language, if the model has several."""
+    """Target language, if the model has several, or without a model."""
     source_language: Annotated[str, tyro.conf.arg(name="from")] = ""
-    """Source language, if the model has several for that target."""
+    """Source language, if the model has several for that target, or without a model."""
 
     def choose(self, translator: Translator, pivot: str = "") -> Translator:
         """The model in this direction. Raises UserError if it has none, or several."""

@@ -70,10 +70,6 @@ class ValidateConfig(PairsConfig):
 
     hypothesis: str = ""
     """File of translations to score, instead of a model's translations."""
-    lang_src: str = ""
-    """Source language with --hypothesis and --source: names the column of a table."""
-    lang_tgt: str = ""
-    """Target language with --hypothesis and --source: names columns and selects the metrics."""
     output: str = ""
     """New file for the translations, one per line; '': they are not written."""
     compare: str = ""
@@ -86,19 +82,17 @@ class ValidateConfig(PairsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.needs_model and (self.lang_src or self.lang_tgt):
-            raise ValueError("A model has its languages: --to and --from choose among several.")
-        if not self.needs_model and not (self.lang_src and self.lang_tgt):
-            raise ValueError(
-                "--hypothesis with --source needs --lang_src and --lang_tgt, such as en and it."
-            )
-        if self.direction != DirectionConfig() and not self.needs_model:
-            raise ValueError("--to and --from are for models: pass --lang_src and --lang_tgt.")
+        if not self.needs_model and not all(self.languages):
+            raise ValueError("--hypothesis with --source needs --from and --to, as en and it.")
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
         check_not_compressed(self.output)
         if self.compare and not Path(self.compare).exists():
             raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
+
+    @property
+    def languages(self) -> LanguagePair:
+        return LanguagePair(self.direction.source_language, self.direction.to)
 
     @property
     def needs_model(self) -> bool:
@@ -127,8 +121,7 @@ def run(config: ValidateConfig) -> None:
         check_new(Path(config.output))
     translator = open_model(config) if config.needs_model else None
     if translator is None:
-        languages = LanguagePair(config.lang_src, config.lang_tgt)
-        pairs = config.read(languages, languages)
+        pairs = config.read(config.languages, config.languages)
     elif config.is_of_all(translator):
         return print_line("\n".join(report_all(translator, config)))
     else:
