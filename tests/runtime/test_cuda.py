@@ -136,14 +136,6 @@ def test_resume_after_kill_gives_losses_of_uninterrupted_run(
     assert steps[0] == steps[1]
 
 
-def test_sigterm_mid_epoch_saves_and_stops(new_folder: Callable[[str], Path]):
-    folder = new_folder("stopped")
-    has_losses = lambda: (folder / "metrics.jsonl").exists() and len(losses(folder)) >= 4  # noqa: E731
-    assert signal_when(folder, signal.SIGTERM, has_losses, "--num_epochs", "9999") == 0
-    assert status(folder)["state"] == "preempted" and status(folder)["reason"] == "SIGTERM"
-    assert status(folder)["step"] == last_state(folder)["position"]["global_step"]
-
-
 def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     folder = ["--model_folder", str(trained[0])]
     sentences = ["The old doctor reads the letter in the garden.", "The cat sleeps."]

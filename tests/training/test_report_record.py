@@ -125,13 +125,6 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     assert found.problems == []
 
 
-def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
-    output = start(run, fault=faults.full_disk("record", until=999)).succeed()
-    run.assert_uninterrupted()
-    assert output.count("Could not write the record of the report") == 1
-    assert not (run.folder / "events.jsonl").exists()
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     # With rank 1, the watchdog thread of rank 0 ends its process.

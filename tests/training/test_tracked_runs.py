@@ -1,7 +1,6 @@
 """What whole runs log, and what trackers receive of their configuration."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import torch
 from config import parse
 from tests import faults
 from tests.helpers import processes
-from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, records, status
+from tests.helpers.runs import records, status
 from tests.helpers.tiny_run import TINY_RUN
 from tests.helpers.wandb_server import WandbServer, read_stored_run
 from translate_ddp.modeling.transformer import Transformer
@@ -88,39 +86,10 @@ def test_tracker_config_holds_what_was_resolved_and_no_path(tmp_path: Path):
     assert "CANARY" not in json.dumps(config) and str(tmp_path) not in json.dumps(config)
 
 
-@pytest.mark.parametrize("name", ["demo", "Helsinki-NLP/opus_books", "opus100:train"])
-def test_tracker_config_keeps_names_of_datasets(name: str):
-    settings = parse(["--preset", "tiny", "--dataset", name])
-    model = Transformer(settings.model, 300, dtype=torch.float32)
-    assert tracker_config(settings.to_dict(), model, World())["dataset"] == name
-
-
 def train(arguments: list[str], bounds: dict[str, float]) -> None:
     for name, seconds in bounds.items():
         setattr(trackers, name, seconds)
     processes.run_train(arguments)
-
-
-def test_wandb_server_that_fails_changes_no_number_of_a_run(
-    tiny_run: list[str], tmp_path: Path, uninterrupted: Callable[..., Run]
-):
-    def begin(server: WandbServer, name: str, **bounds: float) -> processes.Job:
-        flags = [*tiny_run, "--num_epochs", "1", "--model_folder", str(tmp_path / name)]
-        online = server.variables | {"WANDB_MODE": "online", "HOME": str(tmp_path)}
-        return processes.start(train, tmp_path / f"{name}-output", 1, online, flags, bounds)
-
-    with WandbServer("hangs") as hanging, WandbServer("shuts down after init") as closing:
-        jobs = {
-            "W&B cannot go online (": begin(hanging, "hanging", INIT_SECONDS=1),
-            "W&B stopped (": begin(closing, "closing", END_SECONDS=1, TEARDOWN_SECONDS=0.5),
-        }
-        outputs = {message: job.succeed() for message, job in jobs.items()}
-    for message, output in outputs.items():
-        messages = output.count("W&B cannot") + output.count("W&B stopped")
-        assert messages == output.count(message) == 1
-    undisturbed = uninterrupted(epochs=1).folder
-    for name in ("hanging", "closing"):
-        assert_same_run(undisturbed, tmp_path / name)
 
 
 def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str], tmp_path: Path):
