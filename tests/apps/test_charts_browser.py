@@ -1,6 +1,5 @@
 """Charts in a headless Chromium: values at the pointer and by the keys, sizes, colours."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ SERIES = [
     Series("training", [8.5, 4.25, 2], [0, 500, 1000]),
     Series(HOSTILE, [30.125, 40], [400, 1000]),
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.chromium() as found:
-        yield found
 
 
 def opened(page: Browser, folder: Path, *charts: Markup) -> None:

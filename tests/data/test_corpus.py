@@ -32,12 +32,6 @@ def test_common_language_codes_are_accepted(code: str):
     assert CorpusConfig(lang_src=(code,), lang_tgt=("fi",)).languages == [code, "fi"]
 
 
-@pytest.mark.parametrize("code", ["", "e", "en/de", "../en", "en-", "e n", "en\n"])
-def test_invalid_language_code_raises(code: str):
-    with pytest.raises(ValueError, match="is not a language code"):
-        CorpusConfig(lang_tgt=(code,))
-
-
 def test_import_of_corpus_does_not_import_datasets():
     code = "import sys, translate_ddp.data.corpus; sys.exit('datasets' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
@@ -206,22 +200,6 @@ def test_validation_of_all_pairs_raises(folder: Path, validation: str):
         UserError, match=f"{validation} would leave nothing to train on: .* 3 pairs"
     ):
         split_of(folder, numbered_pairs(3), validation)
-
-
-def test_share_without_percent_sign_raises():
-    with pytest.raises(ValueError, match="write the share as 5%"):
-        corpus_of("x", "0.05")
-
-
-def test_same_column_for_both_sides_raises():
-    with pytest.raises(ValueError, match="Both columns are 'en'"):
-        CorpusConfig(src_column="en", tgt_column="en")
-
-
-@pytest.mark.parametrize("validation", ["0", "0%", "0.0%"])
-def test_validation_of_no_pairs_raises(validation: str):
-    with pytest.raises(ValueError, match="must be more than 0"):
-        corpus_of("x", validation)
 
 
 @pytest.mark.parametrize(

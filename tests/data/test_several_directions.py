@@ -137,20 +137,6 @@ def test_data_that_a_direction_lacks_are_one_message(
         read_corpus(replace(corpus, **given))
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lang_tgt": ("de", "fr", "de")}, "de is given twice"),
-        ({"directions": (("en", "en"),)}, "must differ"),
-        ({"mix_temperature": 0.5}, "mix_temperature must be at least 1"),
-        ({"mix_temperature": float("nan")}, "mix_temperature must be at least 1"),
-    ],
-)
-def test_unusable_directions_are_rejected(settings: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        CorpusConfig(**settings)
-
-
 def test_name_of_many_languages_fits_a_folder():
     assert CorpusConfig().languages_name == "en-it"
     assert (

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests import faults
 from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.faults import Run
-from tests.helpers.nodes import Nodes, two_nodes
+from tests.helpers.nodes import Nodes
 from tests.helpers.runs import (
     assert_same_run,
     assert_same_tree,
@@ -182,12 +182,6 @@ def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Ru
     output = child.start("--init_from", str(moved)).fail()
     assert f"started with --init_from {file}, not with --init_from {moved}" in output
     assert f"to resume, pass --init_from {file}." in output
-
-
-@pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with two_nodes() as nodes:
-        yield nodes
 
 
 def test_file_on_the_disk_of_one_node_is_enough(

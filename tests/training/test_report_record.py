@@ -2,7 +2,6 @@
 
 import json
 import platform
-import signal
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from markupsafe import escape
 
 from tests import faults
 from tests.helpers import processes
-from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.data.dataset import Lengths
 from translate_ddp.run_record import RECORD_FILES, read_run
@@ -132,18 +131,6 @@ def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     [end] = read_run(run.folder).ends
     assert end.state == "failed" and f"Rank {rank} failed at step 5" in end.reason
     assert page(run.folder) == {"event": "end", **asdict(end)}
-
-
-def test_stopped_and_resumed_run_has_two_launches(run: Run):
-    job = start(run, *MANY_EPOCHS)
-    job.signal_when(lambda: (run.folder / "validation.json").exists(), signal.SIGTERM)
-    job.succeed()
-    assert page(run.folder)["state"] == "preempted"
-    stopped = run.status
-    start(run, "--num_epochs", str(stopped["epoch"] + 1)).succeed()
-    first, second = read_run(run.folder).launches
-    assert first.step == 0 and second.step == stopped["step"]
-    assert [end.state for end in read_run(run.folder).ends] == ["preempted", "finished"]
 
 
 def record_in(folder: Path) -> dict[str, bytes]:
