@@ -185,16 +185,6 @@ def test_compiled_losses_are_close_to_eager(
     assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.1)  # other dropout masks
 
 
-def test_max_tokens_does_not_change_losses(new_folder: Callable[[str], Path]):
-    curves = []
-    for max_tokens in ("2048", "512"):
-        folder = new_folder(max_tokens)
-        flags = ["--precision", "fp32", "--dropout", "0", "--max_steps", "20"]
-        train(folder, *flags, "--max_tokens", max_tokens)
-        curves.append(losses(folder))
-    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
-
-
 def test_out_of_memory_prints_one_message(new_folder: Callable[[str], Path]):
     # The process may use so little of the memory that not even a pair fits.
     folder = new_folder("model")

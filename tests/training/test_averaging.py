@@ -216,15 +216,6 @@ def test_epochs_of_the_average_are_not_pruned(tmp_path: Path):
     ]
 
 
-def test_exported_average_is_a_file_with_these_weights(four_epochs: Path, tmp_path: Path):
-    file = tmp_path / "average.pt"
-    words = ["--model_folder", str(four_epochs), "--preload", "3", "--average", "2"]
-    words += ["--format", "pt", "--output", str(file)]
-    code, output = translate_ddp(tmp_path, "export", *words)
-    assert code == 0 and "Averaged epochs: 2, 3." in output and f"Wrote {file}." in output
-    assert_average(Translator.open(preload=str(file)), four_epochs, 2, 3)
-
-
 def test_mean_is_computed_in_double_precision():
     # Summed in fp32, the ones vanish: 1e8 + 1 is 1e8.
     models = [{"w": torch.tensor([value])} for value in (1e8, 1.0, 1.0, -1e8)]

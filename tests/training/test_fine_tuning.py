@@ -117,16 +117,6 @@ def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: P
     assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 
-def test_validate_uses_the_data_that_training_has_prepared(child: Run, file: Path, tmp_path: Path):
-    child.start().succeed()
-    file.unlink()
-    before = sorted((child.folder / "data").iterdir())
-    code, text = translate_ddp(tmp_path, "validate", "--model_folder", str(child.folder))
-    [loss] = validations(child.folder, "loss")
-    assert code == 0 and f" loss {loss:.4g} " in text, text
-    assert sorted((child.folder / "data").iterdir()) == before
-
-
 def test_run_resumes_without_the_option_and_remembers_it(child: Run, file: Path):
     child.start("--max_steps", "1").succeed()
     flags = [*child.flags, "--max_steps", "2"]

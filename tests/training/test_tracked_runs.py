@@ -1,4 +1,4 @@
-"""What whole runs log, and what trackers receive of their configuration."""
+"""What trackers receive of a run's configuration, and when they are closed."""
 
 import json
 from pathlib import Path

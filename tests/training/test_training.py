@@ -149,15 +149,6 @@ def test_report_names_what_is_trained_and_on_what(run: Run):
     assert f"No checkpoint in {run.folder}: starting from scratch." in output
 
 
-def test_preset_is_chosen_by_the_number_of_pairs_and_kept_on_resume(run: Run):
-    for steps in ("2", "4"):
-        output = run.start("--preset", "auto", "--max_steps", steps).succeed()
-        assert re.search(r"Chose --preset small for 25\d training pairs\.", output)
-        assert "preset  small" in output
-        assert last_state(run.folder)["run"]["config"]["run"]["preset"] == "small"
-    assert "Resuming from" in output
-
-
 SIMCUT = ["--simcut", "3"]
 
 
