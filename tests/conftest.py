@@ -5,12 +5,13 @@ pytest imports this file as `conftest`, so an import of `tests.conftest` would r
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers import gpus as gpus  # hides them
-from tests.helpers.nodes import two_nodes
+from tests.helpers.nodes import Nodes, two_nodes
 from tests.helpers.tiny_run import TINY_RUN, write_corpus
 from translate_ddp.data.languages import language_identifier
 from translate_ddp.runtime.environment import set_defaults
@@ -56,6 +57,12 @@ def undisturbed(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with two_nodes() as nodes:
         nodes.train([flags, flags], folder).succeed()
     return folder
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with two_nodes() as nodes:
+        yield nodes
 
 
 @pytest.fixture

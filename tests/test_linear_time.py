@@ -54,6 +54,8 @@ UNITS = (
     "|<br>|<br|<|<b>|</b>|<b></i>|<a |<a b=c |<a b='|<!--|<!|<?|<![CDATA[|<script>|<p>|&amp;|&nbsp;"
     f"|&#1;|&|{MARK}|ǀ|{{0}}|{{|%|%0|+1|+1 |+(|0|1 |1.|1-|1/|/|/a|a/|~/|@a|a@|a@a.|www.a|http://"
     '|http://(|x=|a-|a:|\u0301|\u200b|가|İ| |\t|\n|{"|""|,|;|@@ |▁|A1|#a|://'
+    "|http://()|&a|www.|<a b=c|1 2|{a |{%|<%|[b]|[a b=|=\"a|年#|年|(|)|_|\\a{|{a, b |<a b |](|'s|."
+    '|! |!"|。」| 😀| (!)'
 ).split("|")
 # What stands once before a unit that is repeated.
 STARTS = ('%|+|{{|[|[[|[a=|<a|<|</|<!--|&#|&|a@|a.|a. |"|(|@|#|http://|C:\\|**').split("|")

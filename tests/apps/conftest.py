@@ -1,13 +1,22 @@
 """Tests of the server need the libraries of requirements-serve.txt."""
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
 
+from tests.helpers import browser
+from tests.helpers.browser import Browser
 from translate_ddp.decoding import Decoder
 
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")
 collect_ignore_glob = [] if all(map(find_spec, LIBRARIES)) else ["test_serve*.py"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser.chromium() as found:
+        yield found
 
 
 @pytest.fixture

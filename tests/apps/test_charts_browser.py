@@ -1,6 +1,5 @@
 """Charts in a headless Chromium: sizes, and untrusted names."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ SERIES = [
     Series("training", [8.5, 4.25, 2], [0, 500, 1000]),
     Series(HOSTILE, [30.125, 40], [400, 1000]),
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.chromium() as found:
-        yield found
 
 
 def opened_page(page: Browser, folder: Path, html: str, width: int) -> None:

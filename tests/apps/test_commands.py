@@ -31,16 +31,6 @@ def test_a_saved_model_without_a_path_is_in_its_folder(
     assert translate.SavedModel("average.pt", preload=preload).path == Path("average.pt")
 
 
-@pytest.mark.parametrize("beam_width", [1, 4])
-def test_translate_prints_a_translation_of_each_argument(
-    trained: Path, tmp_path: Path, beam_width: int
-):
-    flags = ["--model_folder", str(trained), "--beam_width", str(beam_width)]
-    code, output = translate_ddp(tmp_path, "translate", *LINES, *flags)
-    translations = Translator.open(str(trained)).translate(LINES, beam_width)
-    assert (code, output) == (0, "".join(f"{line}\n" for line in translations))
-
-
 def test_unknown_command_lists_the_known_ones(tmp_path: Path):
     code, output = translate_ddp(tmp_path, "transalte")
     assert code == 2 and "no command 'transalte'" in output

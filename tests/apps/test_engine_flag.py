@@ -77,16 +77,6 @@ def test_each_model_is_verified_once(run: Path, capsys: pytest.CaptureFixture[st
     assert len(json.loads(record.read_text())) == 2
 
 
-def test_checkpoint_alone_is_verified_without_bleu(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    (tmp_path / "alone").mkdir()
-    alone = next(run.glob("*.pt")).rename(tmp_path / "alone" / "model.pt")
-    open_with(INT8, alone)
-    found = capsys.readouterr().err
-    assert "random sequences of tokens" in found and "no references for BLEU" in found
-
-
 def test_conversion_that_is_not_the_same_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch):
     model = TrainedModel.of(Translator.open(str(run)).state)
     other = flipped(model, "encoder_norm.weight").engine()

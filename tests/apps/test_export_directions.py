@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, trained_model, validation_set
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.trained_model import (
@@ -129,13 +128,3 @@ def test_sources_of_each_direction_begin_with_its_tag(both: Path, tmp_path: Path
     assert some.source_texts == ["sun", "moon"] and some.sources[0][0] == size + 1
     alone = choose_sentences(model, str(tmp_path / "dev.en"), "", NO_RUN)
     assert alone.source_texts == ["sun", "moon"] and alone.sources[0][0] == size
-
-
-def test_engine_flag_translates_in_each_direction(both: Path, tmp_path: Path):
-    shutil.copytree(both, tmp_path / "run")
-    for flags in (["--to", "en"], []):
-        expected = Translator.open(str(both), precision="fp32")
-        expected = expected.to("en" if flags else "it").translate(TEXTS[:1])
-        words = ["--model_folder", str(tmp_path / "run"), "--engine", "ctranslate2", *flags]
-        code, output = translate_ddp(tmp_path / "o", "translate", *TEXTS[:1], *words)
-        assert code == 0 and output.splitlines()[-1:] == expected, output

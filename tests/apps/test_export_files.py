@@ -1,7 +1,6 @@
 """`export --format pt`, the publication of any export, and its sentences."""
 
 import os
-import resource
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,8 +26,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import publish, write_atomically
-from translate_ddp.training.checkpoint import write as write_state
+from translate_ddp.runtime.files import publish
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator
 
@@ -185,19 +183,6 @@ def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
         publish(tmp_path / "no" / "output", write)
     with pytest.raises(UserError, match="output cannot be written: No space left on device"):
         publish(tmp_path / "output", write)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, unlimited[1]))
-    try:
-        with pytest.raises(UserError, match="a.pt cannot be written: File too large"):
-            publish(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
-        with pytest.raises(UserError, match="b.txt cannot be written: File too large"):
-            publish(tmp_path / "b.txt", lambda path: write_atomically(path, bytes(3000)))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,5 @@
 """The page that compares runs: names, scores, curves, and settings."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,15 @@ import pytest
 
 from tests.helpers.charts import drawn, svg, texts
 from tests.helpers.pages import Page, section, tables
-from tests.helpers.records import START, STEPS, launch, write_events, write_metrics, write_run
+from tests.helpers.records import (
+    START,
+    STEPS,
+    launch,
+    write_curve,
+    write_events,
+    write_metrics,
+    write_run,
+)
 from translate_ddp.apps.reporting.curve_charts import LINE_POINTS, curve_charts
 from translate_ddp.apps.reporting.page_template import Paragraph, Table
 from translate_ddp.apps.reporting.run_comparison import (
@@ -22,9 +29,7 @@ from translate_ddp.apps.reporting.run_comparison import (
 from translate_ddp.apps.reporting.run_summary import Summary, summarize
 from translate_ddp.apps.reporting.svg_charts import LEFT, RIGHT, WIDTH
 from translate_ddp.run_record import (
-    METRICS_FILE,
     SETTINGS_FILE,
-    VALIDATION_FILE,
     RunRecord,
     read_run,
 )
@@ -142,22 +147,11 @@ def test_the_axes_of_all_charts_end_with_the_longest_run(record: RunRecord, tmp_
         assert long == pytest.approx(WIDTH - RIGHT, abs=10)  # the last record is just before it
 
 
-def test_a_page_of_eight_long_runs_is_below_a_megabyte(tmp_path: Path):
-    noise = [(n * 7919) % 10_007 / 10_007 for n in range(3000)]
-    names = ["train/loss", "train/nll", "train/lr", "train/grad_norm", "train/tokens_per_second"]
-    names += ["validation/loss", "validation/BLEU", "validation/chrf", "validation/cer", "extra"]
-    for number in range(8):
-        folder = tmp_path / f"{number} {'long name ' * 20}"
-        write_run(folder)
-        lines = [
-            {"step": n + 1, "time": START + n} | {name: noise[n] * n for name in names}
-            for n in range(len(noise))
-        ]
-        (folder / METRICS_FILE).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        (folder / VALIDATION_FILE).unlink()
-    html = render_comparison([read_run(folder) for folder in sorted(tmp_path.iterdir())], NOW)
-    assert 100_000 < len(html.encode()) < 1_000_000
-    for figure in map(svg, figures_of(html)):
+def test_lines_of_many_long_runs_have_a_number_of_points_together(tmp_path: Path):
+    noise = {n + 1: (n * 7919) % 10_007 / 10_007 for n in range(3000)}
+    write_curve(tmp_path, "train/lr", noise)
+    (pair,) = curve_charts(compared(*[read_run(tmp_path)] * 8))
+    for figure in map(svg, pair):
         counts = list(map(len, drawn(figure, "line")))
         assert min(counts) > 100 and sum(counts) < LINE_POINTS + 20
 

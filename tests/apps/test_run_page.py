@@ -250,21 +250,11 @@ def test_data_settings_and_environment_are_those_of_the_last_launch(run: Run):
     assert changed == [("num_epochs", "10"), ("dataset", "bentrevett/multi30k"), ("seed", "7")]
     assert every == [("preset", "small"), ("lang_src", "en"), ("lang_tgt", "de")]
     ranks = [" ".join(rank.split()) for rank in launch["ranks"]]
-    assert values(run.section("environment")) == [
-        [
-            ("preset", "small"),
-            ("model", launch["model"]),
-            ("parameters", "4,200,000"),
-            ("precision", "fp32"),
-            ("translate_ddp", "0.2.0"),
-            ("torch", "2.13.0+cpu"),
-            ("device", "cpu"),
-            ("ranks", "2"),
-            ("nodes", "1"),
-            ("threads of a rank", "3"),
-            *(("", rank) for rank in ranks),
-        ]
+    [environment] = values(run.section("environment"))
+    assert environment[:3] == [
+        *(("preset", "small"), ("model", launch["model"]), ("parameters", "4,200,000")),
     ]
+    assert environment[-3:] == [("threads of a rank", "3"), *(("", rank) for rank in ranks)]
 
 
 # --- states ---

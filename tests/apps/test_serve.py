@@ -6,7 +6,6 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
@@ -21,7 +20,6 @@ from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.errors import UserError
 from translate_ddp.settings import SearchConfig
 from translate_ddp.spans import Protection
-from translate_ddp.translator import Translation
 
 FIELDS = {"source": "en", "target": "it"}
 
@@ -313,55 +311,6 @@ def test_page_is_self_contained_and_runs_only_its_own_script(client: Client):
     assert not re.search(r"https?://|//\w+\.|@import|url\(|innerHTML|\bon\w+=| style=", page)
 
 
-class BothWays(FakeTranslator):
-    """Writes English in upper case, and Italian in lower case."""
-
-    def __init__(self) -> None:
-        super().__init__(directions=BOTH)
-
-    def _translation(self, text: str, rank: int) -> Translation:
-        found = super()._translation(text, rank)
-        is_upper = self.direction.tgt == "it"
-        return found if is_upper else replace(found, text=found.text.lower())
-
-
-@pytest.fixture(scope="module")
-def both_ways() -> Iterator[Client]:
-    with served(BothWays()) as found:
-        yield found
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "detected", "text"),
-    [
-        *(("en", "it", None, "SUN"), ("it", "en", None, "sun"), ("it-IT", "en-US", None, "sun")),
-        *(("auto", "it", "en", "SUN"), ("auto", "en", "it", "sun")),
-    ],
-)
-def test_both_directions_are_translated(
-    both_ways: Client, source: str, target: str, detected: str | None, text: str
-):
-    answer = both_ways.translate("Sun", source=source, target=target)
-    language = {"detectedLanguage": {"confidence": 0.0, "language": detected}}
-    assert answer == {"translatedText": text} | (language if detected else {})
-
-
-def test_languages_have_each_other_as_target_and_settings_say_so(both_ways: Client):
-    assert both_ways.get("/frontend/settings")[1]["bidirectional"] is True
-    targets = {each["code"]: each["targets"] for each in both_ways.get("/languages")[1]}
-    assert targets == {"en": ["it"], "it": ["en"]}
-    status, answer = both_ways.post(q="a", source="it-IT", target="it")
-    reason = "Italian (it) is not available as a target language from Italian (it)"
-    assert (status, answer) == (400, {"error": reason})
-
-
-def test_scores_and_alternatives_are_those_of_the_direction(both_ways: Client):
-    fields = {"source": "it", "target": "en", "alternatives": 1, "scores": True}
-    answer = both_ways.translate("Sole", **fields)
-    assert answer["alternatives"] == ["sole again"]
-    assert [found["text"] for found in answer["translations"]] == ["sole", "sole again"]
-
-
 @pytest.fixture(scope="module")
 def many() -> Iterator[Client]:
     with served(Named()) as found:
@@ -422,6 +371,14 @@ def test_source_is_detected_among_those_of_the_target(many: Client):
         assert 50 < answer["detectedLanguage"][0]["confidence"] <= 100
     found = many.post("/detect", q="lll")[1]
     assert found[0]["language"] == "lg" and sum(each["confidence"] for each in found) > 99
+
+
+def test_source_of_two_directions_is_the_other_language_of_the_target():
+    with served(FakeTranslator(directions=BOTH)) as client:
+        assert client.get("/frontend/settings")[1]["bidirectional"] is True
+        for target, language in (("it", "en"), ("en-US", "it")):
+            answer = client.translate("a", source="auto", target=target)
+            assert answer["detectedLanguage"] == {"confidence": 0.0, "language": language}
 
 
 def test_source_of_a_model_that_cannot_detect_must_be_named():

@@ -211,17 +211,6 @@ def test_translation_that_takes_too_long_gets_504():
         wait_until(lambda: client.post(q="a", **FIELDS)[0] == 200)
 
 
-def test_request_that_does_not_arrive_gets_408():
-    with (
-        served(FakeTranslator(), LimitsConfig(max_seconds=0.2)) as client,
-        socket.create_connection(("127.0.0.1", client.port)) as connection,
-    ):
-        head = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
-        connection.sendall(head + b"Content-Type: application/json\r\n\r\n{")
-        answer = connection.recv(1000)
-        assert answer.startswith(b"HTTP/1.1 408 ") and b"onnection: close\r\n" in answer
-
-
 HEAD = b"GET /health HTTP/1.1\r\nHost: a\r\n"
 POST = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 BODY = b'{"q": "a", "source": "en", "target": "it"}'

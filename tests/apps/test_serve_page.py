@@ -18,12 +18,6 @@ pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not
 DESKTOP, PHONE = (1280, 800), (390, 844)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.chromium() as found:
-        yield found
-
-
 @contextmanager
 def shown(
     page: Browser, model: FakeTranslator | None = None, size: tuple[int, int] = DESKTOP, **how: Any

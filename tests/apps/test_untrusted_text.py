@@ -99,16 +99,7 @@ def test_untrusted_text_adds_no_element_no_control_and_little_text(first: int, t
         assert all(link == "data:," or (link or "").startswith("#") for link in links)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser.chromium() as found:
-        found.call(
-            "Page.addScriptToEvaluateOnNewDocument",
-            source="window.alerts = []; window.alert = (text) => alerts.push(text);",
-        )
-        yield found
-
-
+RECORD_ALERTS = "window.alerts = []; window.alert = (text) => alerts.push(text);"
 NOT_ISOLATED = """
 (() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
@@ -128,6 +119,7 @@ NOT_ISOLATED = """
 def test_a_browser_shows_untrusted_text_as_text(
     chromium: Browser, size: tuple[int, int], tmp_path: Path
 ):
+    chromium.call("Page.addScriptToEvaluateOnNewDocument", source=RECORD_ALERTS)
     for number, html in enumerate(pages(tmp_path, size[0] % len(TEXTS))):
         path = tmp_path / f"page-{number}.html"
         path.write_text(html, encoding="utf-8")

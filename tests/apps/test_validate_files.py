@@ -132,15 +132,6 @@ def test_perturbed_sources_are_not_split_as_those_of_the_scores_above(
     assert "2 of the 4 sources have several sentences" in output
 
 
-def test_translation_of_an_empty_source_is_empty(trained: Path, tmp_path: Path):
-    source = lines(tmp_path / "s.en", ["sun moon", "", "tree"])
-    output = str(tmp_path / "out.it")
-    flags = ["--source", source, "--reference", source, "--model_folder", str(trained)]
-    command(tmp_path, "validate", *flags, "--output", output)
-    first, empty, last = Path(output).read_text().split("\n")[:3]
-    assert empty == "" and first and last
-
-
 def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table: str):
     short = lines(tmp_path / "short.it", HYPOTHESES[1:])
     languages = ["--from", "en", "--to", "it"]

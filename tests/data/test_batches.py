@@ -265,19 +265,6 @@ def test_warm_up_has_at_most_one_pair_more_than_the_largest_micro_batch(size: in
     assert loader.largest_step().micro_batches[0].target_BT.shape == (most, 10)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"seq_len": 500, "batch_tokens": 400}, "batch_tokens"),
-        ({"batch_size": -1}, "batch_size"),
-        ({"seq_len": 1}, "seq_len"),
-    ],
-)
-def test_error_for_impossible_budget_names_the_setting(wrong: dict[str, int], named: str):
-    with pytest.raises(ValueError, match=named):
-        BatchConfig(**wrong)
-
-
 def test_a_thread_computes_the_plan_of_the_next_epoch(
     dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
 ):

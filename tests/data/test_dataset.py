@@ -212,14 +212,6 @@ def test_replaced_tokenizer_file_is_used(config: CorpusConfig, tmp_path: Path, p
     assert after != before and load_prepared(after).facts.tokenizer.text == other.text
 
 
-def test_seq_len_counts_the_end_marker(tmp_path: Path):
-    train = [("a b", "c d"), ("abcdefgh", "x"), ("abcdefghi", "y")]
-    config = write_corpus(tmp_path, train, [("q", "r")])
-    data = prepare_and_load(config, tmp_path / "data", seq_len=9)
-    lengths = {len(data.train[row][0]) for row in range(len(data.train))}
-    assert max(lengths) <= 8
-
-
 def test_tokenizer_is_trained_on_training_pairs_only(
     config: CorpusConfig, tmp_path: Path, pairs: Pairs
 ):

@@ -22,26 +22,6 @@ from translate_ddp.data.inputs import read_given_pairs
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
-TWO = [("one", "eins"), ("two", "zwei")]
-FILES = {
-    "nested.jsonl": '{"translation": {"en": "one", "de": "eins"}, "id": 1}\n'
-    '{"translation": {"en": "two", "de": "zwei"}, "id": 2}\n',
-    "named.jsonl.gz": '{"de": "eins", "en": "one"}\n{"de": "zwei", "en": "two"}\n',
-    "sides.json": '[{"src": "one", "tgt": "eins"}, {"src": "two", "tgt": "zwei"}]',
-    "header.tsv": "id\tde\ten\n1\teins\tone\n2\tzwei\ttwo\n",
-    "sides.tsv.gz": "tgt\tsrc\neins\tone\nzwei\ttwo\n",
-    "headless.tsv": "one\teins\ntwo\tzwei\n",
-    "header.csv.gz": '"en","de"\n"one",eins\ntwo,"zwei"\n',
-    "headless.csv": "one,eins\ntwo,zwei\n",
-    "byte_order_mark.csv": "\ufeffen,de\none,eins\ntwo,zwei\n",
-    "odd[name].tsv": "en\tde\none\teins\ntwo\tzwei\n",
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_table_of_any_format_gives_same_pairs(folder: Path, name: str):
-    assert read(write(folder / name, FILES[name])) == TWO
-
 
 def test_rows_without_text_are_dropped_and_counted(folder: Path):
     rows = [{"en": f"s{n}", "de": f"t{n}"} for n in range(3)]

@@ -11,7 +11,7 @@ from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.mix import SALT, Block, Mix, hashes, uniform
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
-from translate_ddp.settings import BatchConfig, Config, CorpusConfig, MixConfig
+from translate_ddp.settings import BatchConfig
 
 SIZES = [70, 51, 33]
 BATCHES = BatchConfig(batch_tokens=200, seq_len=40)
@@ -118,22 +118,6 @@ def test_no_pair_is_drawn_more_than_20_times_and_others_get_the_rest():
 def test_directions_of_one_size_are_drawn_once_at_any_temperature():
     blocks = [Block(0, 0, 70), Block(1, 0, 70)]
     assert Mix.of((), blocks, 5.0).draws_all_once
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ((1.0, 2.0, 3.0), "dataset_weight given: 3, datasets: 2"),
-        ((0.0, 0.0), "at least 0, and one is more"),
-        ((-1.0, 1.0), "at least 0, and one is more"),
-        ((float("inf"), 1.0), "at least 0, and one is more"),
-        ((float("nan"), 1.0), "at least 0, and one is more"),
-    ],
-)
-def test_unusable_weights_are_rejected(weights: tuple[float, ...], message: str):
-    corpus = CorpusConfig(dataset=("a", "b"))
-    with pytest.raises(ValueError, match=message):
-        Config(corpus=corpus, mix=MixConfig(weights))
 
 
 def test_weights_that_draw_no_pair_are_an_error():

@@ -150,14 +150,6 @@ def test_partial_folder_is_deleted_only_after_its_process_has_ended(
     assert not partial_folders(published)
 
 
-def test_run_with_a_damaged_corpus_prepares_it_again_and_gives_same_weights(run: Run):
-    (file,) = run.folder.glob("data/*/train.src.tokens.npy")
-    file.write_bytes(file.read_bytes()[:-400] + bytes(400))  # 100 ids
-    output = run.start().succeed()
-    assert output.count("is damaged: ") == 1 and f"{file.parent} is damaged: {file.name}" in output
-    run.assert_uninterrupted()
-
-
 def test_validation_set_of_a_damaged_corpus_is_not_used(
     run: Run, capsys: pytest.CaptureFixture[str]
 ):

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import processes
-from tests.helpers.commands import translate_ddp
-from tests.helpers.runs import last_state
 from translate_ddp.data.tokenizer import (
     EOS,
     PAD,
@@ -18,7 +15,6 @@ from translate_ddp.data.tokenizer import (
     build_tokenizer,
     load_tokenizer,
     loss_of,
-    text_of,
     train_tokenizer,
 )
 from translate_ddp.data.tokenizer_models import import_sentencepiece
@@ -131,16 +127,6 @@ def test_normalization_of_another_program_is_described_as_loss(tmp_path: Path):
     (tmp_path / "x.model").write_bytes(train_elsewhere(normalization_rule_name=rule, **ids))
     loss = loss_of(load_tokenizer(tmp_path / "x.model"), ["no", "Il Gatto", "x"])
     assert loss is not None and "2 of 3 lines, such as 'x' to '⁇'" in loss
-
-
-def test_whole_run_with_sentencepiece_translates(kind: str, tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--tokenizer", kind, "--max_steps", "10"]
-    processes.train(flags, tmp_path / "output", size=2).succeed()
-    saved = last_state(tmp_path / "model")["tokenizer"]
-    assert Tokenizer(saved).file.startswith(b"\n") and text_of(Tokenizer(saved).file) == saved
-    output = tmp_path / "translate"
-    code, text = translate_ddp(output, "translate", "sun", "--model_folder", f"{tmp_path}/model")
-    assert code == 0 and text.count("\n") == 1
 
 
 def test_sentence_begins_with_a_space_that_is_not_decoded(tokenizer: Tokenizer):

@@ -137,20 +137,6 @@ def test_data_that_a_direction_lacks_are_one_message(
         read_corpus(replace(corpus, **given))
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lang_tgt": ("de", "fr", "de")}, "de is given twice"),
-        ({"directions": (("en", "en"),)}, "must differ"),
-        ({"mix_temperature": 0.5}, "mix_temperature must be at least 1"),
-        ({"mix_temperature": float("nan")}, "mix_temperature must be at least 1"),
-    ],
-)
-def test_unusable_directions_are_rejected(settings: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        CorpusConfig(**settings)
-
-
 def test_name_of_many_languages_fits_a_folder():
     assert CorpusConfig().languages_name == "en-it"
     assert (
@@ -183,16 +169,12 @@ def test_direction_without_training_pairs_is_an_error(tmp_path: Path):
     train = {"de": numbered("de"), "fr": VALIDATION["fr"]}
     with pytest.raises(UserError, match="Every usable pair of en-fr in .* also in validation or"):
         read_corpus(config_of(tmp_path, train))
+    excluded = config_of(tmp_path, {"fr": numbered("fr")}, validation="1", lang_tgt="fr")
+    with pytest.raises(UserError, match="Every usable pair of en-fr .* --exclude"):
+        read_corpus(replace(excluded, exclude=(str(tmp_path / "en-fr.train.tsv"),)))
     long = {"de": numbered("de"), "fr": [("long " * 60, "x")]}
     with pytest.raises(UserError, match="No training pair of en-fr fits --seq_len 60"):
         prepared(config_of(tmp_path, long), tmp_path)
-
-
-def test_all_pairs_of_a_direction_excluded_is_an_error_that_says_so(tmp_path: Path):
-    train = {"de": numbered("de"), "fr": numbered("fr")}
-    config = config_of(tmp_path, train, validation="1")
-    with pytest.raises(UserError, match="Every usable pair of en-fr .* --exclude"):
-        read_corpus(replace(config, exclude=(str(tmp_path / "en-fr.train.tsv"),)))
 
 
 def test_direction_in_some_files_of_a_dataset_gives_no_pair_to_another(

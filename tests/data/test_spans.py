@@ -81,46 +81,6 @@ def _divided(text: str, places: list[tuple[int, int]]) -> list[str]:
     return [text[a:b] for a, b in zip(ends, ends[1:], strict=False)]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "a",
-        "a.",
-        "a-",
-        "/a",
-        "<a ",
-        "{",
-        "%",
-        "1.",
-        "#a",
-        "@a",
-        "http://()",
-        "a@",
-        "&a",
-        "www.",
-        "+1 ",
-    ]
-    + ["<a b=c", "a/", "~/", "\\", "+1", "://", "A1", "1 2", "{a ", "{%", "<%", "[b]", "[a b=", "`"]
-    + [
-        '="a',
-        "#\ufe0f\u20e3",
-        "年#",
-        "年",
-        "(",
-        ")",
-        "_",
-        "1-",
-        "\\a{",
-        "{a, b ",
-        "<a b ",
-        "](",
-        "'s",
-    ],
-)
-def test_long_texts_of_any_kind_are_searched_in_linear_time(unit: str):
-    find_spans(unit * 50_000 + " @ %s")  # a quadratic search takes minutes
-
-
 def items(text: str, markup: Markup = "text", protection: Protection | None = None) -> str:
     """The text as it is translated: sentences in brackets, spans in them as their targets in |."""
     escape = ESCAPE if markup == "html" else str

@@ -147,14 +147,3 @@ def test_perturbation_leaves_tags_and_follows_the_language_of_the_direction(
     if kind == "bpe":  # others have [UNK]
         assert any("DOCTOR" in text for text in changed)
         assert any("IŞIK İYİ" in text for text in changed)
-
-
-@pytest.mark.parametrize("tag", ["<b t>", " ", "<bt> ", "a\u00a0b", "e\u0301"])
-def test_tag_with_spaces_or_that_normalization_changes_is_rejected(tag: str):
-    with pytest.raises(ValueError, match="has spaces or changes under Unicode normalization"):
-        CorpusConfig(dataset=("a", "b"), tags=("", tag))
-
-
-def test_each_dataset_has_a_tag_or_none_has():
-    with pytest.raises(ValueError, match="Tags given: 1, datasets: 2"):
-        CorpusConfig(dataset=("a", "b"), tags=("<bt>",))

@@ -8,9 +8,6 @@ import pytest
 import torch
 
 from config import parse
-from tests import faults
-from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data.batches import Batch, BatchLoader
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, Ragged, TrainingPairs
 from translate_ddp.data.tokenizer import PAD
@@ -89,25 +86,3 @@ def test_every_pair_is_drawn_in_one_of_its_variants():
         assert pairs.take(some, epoch).source.tokens.tolist() == found[some].ravel().tolist()
     other = TrainingPairs(ParallelDataset(plain, plain), 4, ParallelDataset(rows, rows))
     assert other.take(some, 0).source.tokens.tolist() != pairs.take(some, 0).source.tokens.tolist()
-
-
-def test_resume_after_kill_within_an_epoch_gives_same_weights(run: Run):
-    run.flags += ["--perturb"]
-    straight = run.copy("straight")
-    straight.start(size=2).succeed()
-    run.start(size=2, fault=faults.kill("published", rank=0)).kill_rest()
-    assert 0 < last_state(run.folder)["position"]["step_in_epoch"]
-    output = run.start(size=2).succeed()
-    assert "Resuming from" in output and "Changed" not in output
-    assert_same_run(straight.folder, run.folder)
-
-
-def test_perturb_may_change_between_epochs_only(run: Run):
-    # The plan of an epoch depends on the lengths that it makes.
-    run.start("--max_steps", "5").succeed()
-    assert last_state(run.folder)["position"]["step_in_epoch"]
-    output = run.start("--perturb", "--max_steps", "8").fail()
-    assert "perturb: False in the checkpoint, True now" in output and "--preload EPOCH" in output
-    run.start("--num_epochs", "1").succeed()
-    output = run.start("--perturb", "--num_epochs", "2").succeed()
-    assert "Changed: perturb: False in the checkpoint, True now." in output

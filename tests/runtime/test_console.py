@@ -34,11 +34,6 @@ def test_validation_is_one_line_with_units_and_the_last_training_loss(
     )
 
 
-def test_validation_without_an_epoch_and_training_is_one_line(capsys: pytest.CaptureFixture[str]):
-    ConsoleSink().log(300, {"validation/wer": 0.5})
-    assert capsys.readouterr().out == "step 300: validation wer 0.5 edits/word\n"
-
-
 def test_samples_are_aligned_cut_and_cannot_control_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ):

@@ -136,14 +136,6 @@ def test_resume_after_kill_gives_losses_of_uninterrupted_run(
     assert steps[0] == steps[1]
 
 
-def test_sigterm_mid_epoch_saves_and_stops(new_folder: Callable[[str], Path]):
-    folder = new_folder("stopped")
-    has_losses = lambda: (folder / "metrics.jsonl").exists() and len(losses(folder)) >= 4  # noqa: E731
-    assert signal_when(folder, signal.SIGTERM, has_losses, "--num_epochs", "9999") == 0
-    assert status(folder)["state"] == "preempted" and status(folder)["reason"] == "SIGTERM"
-    assert status(folder)["step"] == last_state(folder)["position"]["global_step"]
-
-
 def test_translate_and_validate_run_on_the_gpu(trained: tuple[Path, str]):
     folder = ["--model_folder", str(trained[0])]
     sentences = ["The old doctor reads the letter in the garden.", "The cat sleeps."]
@@ -191,16 +183,6 @@ def test_compiled_losses_are_close_to_eager(
     folder = new_folder("compiled")
     train(folder, "--compile")
     assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.1)  # other dropout masks
-
-
-def test_max_tokens_does_not_change_losses(new_folder: Callable[[str], Path]):
-    curves = []
-    for max_tokens in ("2048", "512"):
-        folder = new_folder(max_tokens)
-        flags = ["--precision", "fp32", "--dropout", "0", "--max_steps", "20"]
-        train(folder, *flags, "--max_tokens", max_tokens)
-        curves.append(losses(folder))
-    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
 
 
 def test_out_of_memory_prints_one_message(new_folder: Callable[[str], Path]):

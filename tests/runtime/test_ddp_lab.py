@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from torch.distributed.run import get_args_parser
 
-from tests import faults
 from tests.helpers import processes
 from tests.helpers.commands import ROOT, translate_ddp
 from tests.helpers.processes import free_port
 from tests.helpers.runs import losses
-from translate_ddp.runtime.fault_injection import VARIABLE
 
 SMALLER = (
     "dataset: {}/train\nreport: false\nvocab_size: 300\nd_model: 16\nd_ff: 32\nnum_heads: 2\n"
@@ -114,21 +112,6 @@ def test_page_prints_the_plan_of_the_demo(tmp_path: Path):
     assert f" 40/{steps}, loss" in lab.text
     printed = lab.python("python -").splitlines()
     assert all(line in lab.text.splitlines() for line in (*printed[:2], *printed[3:5])), printed
-
-
-def test_run_of_the_lab_is_traced(lab: Lab):
-    assert "Wrote a trace of steps to" in lab.train("trace").succeed()
-    assert list(lab.folder.glob("trace/profile-*.json.gz"))
-
-
-def test_run_of_which_a_rank_was_killed_ends_with_the_same_weights(lab: Lab):
-    fault = {VARIABLE: faults.kill("gradients", time=12, rank=1)}
-    killed = lab.train("killed", **fault)
-    killed.wait()
-    assert re.search(r"error: Rank 1 is lost at step 12, .*\. Run the same command", killed.text())
-    assert "Resuming from" in lab.train("killed").succeed()
-    digests = lab.digests()
-    assert digests["killed"] == digests["two"]
 
 
 def test_torchrun_accepts_the_commands_of_two_nodes(tmp_path: Path):

@@ -5,24 +5,18 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests import faults
 from tests.helpers import processes
-from tests.helpers.nodes import Nodes, resume, state_of, two_nodes, wait_until_stopped
+from tests.helpers.nodes import Nodes, resume, state_of, wait_until_stopped
 from tests.helpers.processes import wait_until
 from tests.helpers.runs import assert_same_run, checkpoints, last_state, status
 
 RETRY = 75  # exit code of a rank that has lost another one
-
-
-@pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with two_nodes() as nodes:
-        yield nodes
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from tests.helpers.runs import damage
 from translate_ddp.apps.commands.command_line import parse as parse_command
 from translate_ddp.apps.commands.translate import TranslateConfig
 from translate_ddp.errors import UserError
-from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import load
 
 LONG = "a" * 300  # file systems allow 255 bytes
@@ -80,11 +79,6 @@ def test_home_folder_is_expanded_where_a_shell_does_not(
     assert (config.checkpoint.init_from, config.corpus.dataset) == ("/home/me/x.pt", ("a~/b",))
     found = parse_command(TranslateConfig, ["--model_folder=~/m", "~/is a text"], "translate")
     assert (found.saved.model_folder, found.lines) == ("/home/me/m", ("~/is a text",))
-
-
-def test_model_folder_that_is_not_utf8_is_rejected():
-    with pytest.raises(ValueError, match="not UTF-8"):
-        CheckpointConfig(b"lat\xe9".decode(errors="surrogateescape"))
 
 
 def test_only_names_of_checkpoints_hold_a_digest(trained: Path, tmp_path: Path):

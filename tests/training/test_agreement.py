@@ -1,19 +1,15 @@
 """Ranks that were started with different settings."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.helpers.faults import Run
 from tests.helpers.nodes import two_nodes
 from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
 from translate_ddp.console import rank_names
 from translate_ddp.modeling import kernels
-from translate_ddp.runtime import world
 from translate_ddp.training.identity import describe_differences, without_path
 
 
@@ -56,29 +52,6 @@ def test_ranks_of_different_processors_train_together_in_fp32(tiny_run: list[str
     output = start(train_with_bf16_on_rank_0, tmp_path, 2, None, flags).succeed()
     assert "layers compute in fp32" in output
     assert "Not all ranks have bf16, so all of them compute in fp32." in output
-
-
-def train_with_gpu_on_rank_1(flags: list[str]) -> None:
-    if os.environ["RANK"] == "1":
-        world.choose_device = lambda launch, config: (torch.device("cuda", 0), "gloo")
-    run_train(flags)
-
-
-def test_ranks_of_different_devices_train_nothing(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--model_folder", str(tmp_path / "model")]
-    output = start(train_with_gpu_on_rank_1, tmp_path, 2, None, flags).fail()
-    assert output.count("error: ") == 1, output
-    assert re.search(r"Rank \d uses (cpu|cuda) with gloo, another rank (cuda|cpu) with", output)
-    assert not (tmp_path / "model").exists()
-
-
-def test_new_run_on_one_rank_only_moves_no_file(finished: Run):
-    before = checkpoints(finished.folder)
-    others = [*finished.flags, "--preload", ""]
-    with two_nodes() as nodes:
-        output = nodes.train([finished.flags, others], finished.folder.parent).fail()
-    assert "preload: latest on rank 0; '' on rank 1" in output
-    assert checkpoints(finished.folder) == before
 
 
 def test_names_of_ranks():

@@ -52,18 +52,6 @@ def test_best_needs_a_finished_epoch(tmp_path: Path):
         store.find("best", World())
 
 
-def test_run_resumes_from_its_best_epoch(run: Run):
-    # The learning rate rises to 3, so that the loss rises after epoch 1.
-    flags = ["--lr", "3", "--warmup_steps", "30", "--best_metric", "loss", "--num_epochs", "3"]
-    run.start(*flags).succeed()
-    best = 1 + min(range(3), key=validations(run.folder, "loss").__getitem__)
-    assert best < 3
-    (file,) = run.folder.glob(f"tmodel_epoch_000{best}_*")
-    output = run.start(*flags, "--preload", "best", "--max_steps", str(15 * best + 1)).succeed()
-    assert f"Resuming from {file}" in output and "Moved files" in output
-    assert not list(run.folder.glob("tmodel_epoch_0003_*"))
-
-
 NAN = float("nan")
 BLEU_BEST_2 = [1.0, 8.0, 3.0, 2.0]  # of epochs 1 to 4
 

@@ -64,18 +64,6 @@ def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run:
     run.assert_uninterrupted(2)
 
 
-@pytest.mark.parametrize(
-    ("error", "message"), [("erofs", "Read-only file system"), ("eacces", "Permission denied")]
-)
-def test_disk_that_becomes_unwritable_ends_the_run_with_its_error(
-    run: Run, error: str, message: str
-):
-    output = run.start(fault=faults.disk_error(error, "saving", time=2, until=4)).fail()
-    assert output.count(message) == 3 and output.count("error: Could not save a checkpoint") == 1
-    run.start().succeed()
-    run.assert_uninterrupted()
-
-
 def test_failed_last_save_is_an_error(run: Run):
     output = run.start("--max_steps", "8", fault=faults.full_disk("saving", time=2)).fail()
     assert "error: Could not save a checkpoint" in output and "Finished" not in output

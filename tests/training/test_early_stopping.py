@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests import faults
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state, records, validations
 from translate_ddp.settings import LanguagePair
@@ -62,19 +61,6 @@ def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
     run.start(*FLAGS).succeed()
     position = last_state(run.folder)["position"]
     assert (position["epoch"], position["step_in_epoch"]) == (4, 0)
-
-
-@pytest.mark.parametrize(
-    "fault", [faults.kill("batch", time=20), faults.kill("validating", time=3)]
-)
-def test_killed_run_ends_after_the_same_epoch(
-    run: Run, uninterrupted: Callable[..., Run], fault: str
-):
-    straight = uninterrupted(1, 9, *FLAGS)
-    run.start(*FLAGS, fault=fault).kill_rest()
-    run.start(*FLAGS).succeed()
-    assert last_state(run.folder)["position"]["epoch"] == 3
-    assert_same_run(straight.folder, run.folder)
 
 
 def test_ranks_end_after_the_same_epoch(run: Run):

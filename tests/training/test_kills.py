@@ -37,6 +37,26 @@ def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
     run.assert_uninterrupted(size)
 
 
+FEATURES = [  # each with the point of the kill
+    (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
+    (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
+    (["--perturb"], faults.kill("published", rank=0), 2),
+    (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
+    (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
+    (["--best_metric", "loss", "--lr", "1e-30", "--patience", "1"], faults.kill("validating"), 1),
+]
+
+
+@pytest.mark.parametrize(("flags", "fault", "size"), FEATURES)
+def test_run_with_a_feature_resumes_exactly(run: Run, flags: list[str], fault: str, size: int):
+    straight = run.copy("straight")
+    straight.start(*flags, size=size).succeed()
+    run.start(*flags, size=size, fault=fault).kill_rest()
+    output = run.start(*flags, size=size).succeed()
+    assert "Resuming from" in output and "Changed" not in output
+    assert_same_run(straight.folder, run.folder)
+
+
 @pytest.mark.parametrize("point", ["tokenizing", "preparing"])
 def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run, point: str):
     shutil.rmtree(run.folder / "data")

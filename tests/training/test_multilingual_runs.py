@@ -1,16 +1,14 @@
 """Runs of several directions: they resume exactly, keep their tags, and teach them to others."""
 
 import random
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests import faults
 from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, last_state
+from tests.helpers.runs import last_state
 from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
 from translate_ddp.data.tokenizer import SPAN_TOKENS
@@ -68,30 +66,6 @@ def trained(start: Callable[..., Run]) -> Run:
 def checkpoint(run: Run) -> str:
     (path,) = run.folder.glob("tmodel_epoch_0002_*.pt")
     return str(path)
-
-
-def test_killed_run_of_several_directions_ends_with_the_same_weights(
-    trained: Run, start: Callable[..., Run]
-):
-    run = start(*trained.flags[len(FLAGS) + 4 : -2])
-    run.start(size=2, fault=faults.kill("published", time=2, rank=0)).kill_rest()
-    assert "Resuming from" in run.start(size=2).succeed()
-    assert_same_run(trained.folder, run.folder)
-
-
-def test_epoch_has_its_pairs_by_the_temperature(trained: Run, start: Callable[..., Run]):
-    output = start(*trained.flags[len(FLAGS) + 4 : -2]).start("--max_steps", "1").succeed()
-    sizes = [int(kept) for kept in re.findall(r"train-.* rows, (\d+) pairs kept", output)]
-    shares = [size ** (1 / 5) for size in sizes]
-    de, fr = (round(sum(sizes) * share / sum(shares)) for share in shares)
-    assert len(sizes) == 2 and f"({de} en-de, {fr} en-fr) pairs" in output
-
-
-def test_run_with_another_direction_is_another_run(trained: Run):
-    job = Run.start(trained, "--lang_tgt", "de", "fr", "it")
-    message = job.fail()
-    assert "belongs to another run" in message
-    assert "languages: en-de en-fr in the checkpoint, en-de en-fr en-it now" in message
 
 
 def test_fine_tuned_model_keeps_its_tags_and_a_new_language_has_their_mean(

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import signal
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from markupsafe import escape
 
 from tests import faults
 from tests.helpers import processes
-from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
@@ -122,13 +121,6 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     assert found.problems == []
 
 
-def test_full_disk_for_the_record_changes_no_number_of_the_run(run: Run):
-    output = start(run, fault=faults.full_disk("record", until=999)).succeed()
-    run.assert_uninterrupted()
-    assert output.count("Could not write the record of the report") == 1
-    assert not (run.folder / "events.jsonl").exists()
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     # With rank 1, the watchdog thread of rank 0 ends its process.
@@ -136,18 +128,6 @@ def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     [end] = read_run(run.folder).ends
     assert end.state == "failed" and f"Rank {rank} failed at step 5" in end.reason
     assert page(run.folder) == {"event": "end", **asdict(end)}
-
-
-def test_stopped_and_resumed_run_has_two_launches(run: Run):
-    job = start(run, *MANY_EPOCHS)
-    job.signal_when(lambda: (run.folder / "validation.json").exists(), signal.SIGTERM)
-    job.succeed()
-    assert page(run.folder)["state"] == "preempted"
-    stopped = run.status
-    start(run, "--num_epochs", str(stopped["epoch"] + 1)).succeed()
-    first, second = read_run(run.folder).launches
-    assert first.step == 0 and second.step == stopped["step"]
-    assert [end.state for end in read_run(run.folder).ends] == ["preempted", "finished"]
 
 
 def record_in(folder: Path) -> dict[str, bytes]:

@@ -151,15 +151,6 @@ def test_resume_on_a_gpu_is_exact_only_if_the_run_was_always_deterministic():
         assert ("not equal bit for bit" in messages) == (not (before and after))
 
 
-def test_another_model_or_tokenizer_is_rejected_with_one_message(finished: Run):
-    before = checkpoints(finished.folder)
-    output = finished.start("--d_model", "32", "--tokenizer", "word", size=2).fail()
-    assert output.count("belongs to another run") == 1  # printed by rank 0 only
-    assert "d_model: 16 in the checkpoint, 32 now" in output and "tokenizer: " in output
-    assert "Traceback" not in output
-    assert checkpoints(finished.folder) == before
-
-
 @pytest.mark.parametrize(
     ("flags", "change"),
     [
@@ -180,11 +171,6 @@ def test_other_languages_or_tokenizers_are_rejected_before_the_corpus_is_read(
     output = finished.start(*flags, "--dataset", "not_there").fail()
     assert f"belongs to another run:\n  {change.format(*digests)}\n" in output
     assert "not_there" not in output
-
-
-def test_a_setting_of_the_data_that_changed_is_named(finished: Run):
-    output = finished.start("--seq_len", "6").fail()
-    assert "--seq_len: 60 in the checkpoint, 6 now" in output
 
 
 def train_with_another_learner(flags: list[str]) -> None:

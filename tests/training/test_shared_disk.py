@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests import faults
 from tests.helpers import processes
-from tests.helpers.nodes import Nodes, two_nodes
+from tests.helpers.nodes import Nodes
 from tests.helpers.runs import assert_same_run
 from tests.helpers.states import make_state
 from tests.helpers.tiny_run import TINY_RUN
@@ -154,12 +154,6 @@ def test_old_listing_does_not_end_a_run_that_deletes_checkpoints(
 
     monkeypatch.setattr(StaleStore, "list", refuse)
     store.prune([*names, GONE], best_epochs=())
-
-
-@pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with two_nodes() as nodes:
-        yield nodes
 
 
 def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(

@@ -1,13 +1,11 @@
 """TensorBoard, an optional dependency, receives what a run logs: its own reader opens the files."""
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config import parse
 from tests.helpers import processes
 from tests.helpers.children import child, environment, run_child
 from tests.helpers.runs import records, steps
@@ -109,15 +107,3 @@ def test_run_that_goes_back_draws_repeated_steps_once(tiny_run: list[str], tmp_p
                 expected.setdefault(name, []).append((record["step"], pytest.approx(value)))
     assert curves(tmp_path / "model") == expected
     assert curves(tmp_path / "model" / "earlier-001").keys() == expected.keys()
-
-
-def test_tensorboard_that_is_not_installed_is_one_error_before_the_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
-    with pytest.raises(SystemExit) as ended:
-        parse(["--tensorboard"])
-    assert ended.value.code == 2
-    shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert shown.count("--tensorboard needs tensorboard, which is not installed") == 1
-    assert "pip install -r requirements-tensorboard.txt" in shown

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests import faults
 from tests.helpers.faults import Run
-from tests.helpers.runs import assert_same_run, last_state, metrics, validations
+from tests.helpers.runs import last_state, metrics, validations
 from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import Identifier
@@ -82,23 +81,6 @@ def test_auto_is_no_change_for_one_direction():
 
 
 # --- runs ---
-
-
-STOP = faults.several(
-    faults.request("term", "validating", time=3), faults.sleep(1, "validating", time=3)
-)
-
-
-def test_a_run_that_is_stopped_while_it_scores_the_average_does_it_again(run: Run):
-    straight, flags = run.copy("straight"), ["--average", "2"]
-    straight.start(*flags).succeed()
-    [_] = (record for record in metrics(straight.folder) if "validation_average/loss" in record)
-    run.start(*flags, fault=STOP).succeed()
-    assert run.status["state"] == "preempted"
-    assert not any("validation_average/loss" in record for record in metrics(run.folder))
-    run.start(*flags).succeed()
-    assert run.status["state"] == "finished"
-    assert_same_run(straight.folder, run.folder)
 
 
 def test_a_run_of_two_directions_logs_each_and_chooses_by_chrf(run: Run):
