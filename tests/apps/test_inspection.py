@@ -134,12 +134,15 @@ def test_the_strict_rules_see_each_dataset_alone(tmp_path: Path):
 
 def test_lengths_and_scripts_are_those_of_the_text(tmp_path: Path):
     rows = [("aaaa bb", "ä"), ("cc", "дом да")]
-    found = inspected(tmp_path, rows, [("x", "y")])
+    found = inspected(tmp_path, rows, [("x", "y")], tokenizer="word")
     assert sorted(found.texts.characters.tolist()) == [[2, 6], [7, 1]]
     assert sorted(found.texts.words.tolist()) == [[1, 2], [2, 1]]
     assert found.texts.scripts == {"en": {"LATIN": 8}, "de": {"LATIN": 1, "CYRILLIC": 5}}
     text = "\n".join(report_lines(found))
     assert "CYRILLIC 83%, LATIN 17%" in text and "д 2,  " in text
+    lengths = {" ".join(line.split()[:-8]): line.split()[-8:] for line in text.splitlines()}
+    assert lengths["en tokens"][:7:6] == ["2", "3"]  # with the end marker
+    assert lengths["de / en characters"][:7:6] == ["0.14", "3.00"]
 
 
 def test_coverage_counts_unknown_tokens_and_new_characters(tmp_path: Path):
