@@ -17,12 +17,12 @@ from itertools import accumulate, chain, groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
-from translate_ddp.span_rules import EMOJI, UNSPACED, find_spans, merged
+from translate_ddp.span_rules import EMOJI_SEQUENCE, UNSPACED_CHAR, find_spans, merged
 from translate_ddp.text import normalize
 
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
-MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
-WORD = "\u01c0"  # a letter without case: what a span is for the rules of sentences
+MARK_RUN = re.compile(f"{MARK}+")  # spans without text between them are one for a model
+SPAN_LETTER = "\u01c0"  # a letter without case: what a span is for the rules of sentences
 LINE_BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # As HTML and programs write them, too: \n as two characters, but in no path and no command of TeX.
 WRITTEN_BREAKS = re.compile(
@@ -46,7 +46,7 @@ INLINE = frozenset(
 )
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
 WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
-ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+HTML_ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
 LONG_ENTITY = re.compile(r"&(?=#\d{8})")  # is none: Python reads no number of 4,301 digits
 # Also <color=red> and [b] of other markup.
 ELEMENT = re.compile(
@@ -78,7 +78,7 @@ class Line(NamedTuple):
     def runs(self) -> list[tuple[Span, ...]]:
         """The spans of each run of marks, for which a model has one token."""
         spans = iter(self.spans)
-        return [tuple(islice(spans, len(run))) for run in MARKS.findall(self.text)]
+        return [tuple(islice(spans, len(run))) for run in MARK_RUN.findall(self.text)]
 
 
 def restore(text: str, spans: Iterable[str], escape: Escape = str) -> str:
@@ -230,7 +230,9 @@ def _unescape(text: str) -> str:
     return html.unescape(LONG_ENTITY.sub("&amp;", text))
 
 
-def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
+def sentences_of_line(
+    line: Line, find: Callable[[str], list[slice]], escape: Escape = str
+) -> list[str | Line]:
     """The sentences that `find` finds in a line, and what stands between them as texts.
 
     Tags do not count for the rules of sentences; emoji are themselves, other spans words. A
@@ -266,7 +268,9 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
 
 def _word(span: Span) -> str:
     """What a span is for the rules of sentences."""
-    return " " if is_space(span.source) else "\u263a" if re.match(EMOJI, span.source) else WORD
+    if is_space(span.source):
+        return " "
+    return "\u263a" if re.match(EMOJI_SEQUENCE, span.source) else SPAN_LETTER
 
 
 class Glossary:
@@ -306,7 +310,7 @@ def is_within_word(text: str, at: int) -> bool:
     """Whether the characters before and after this place are of one word."""
     around = text[at - 1 : at + 1] if at else ""
     return len(around) == 2 and all(
-        unicodedata.category(each)[0] in "LNM" and not UNSPACED.match(each) for each in around
+        unicodedata.category(each)[0] in "LNM" and not UNSPACED_CHAR.match(each) for each in around
     )
 
 
@@ -397,7 +401,7 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     for (start, end), (_, kind) in zip(pairwise([*starts, len(source)]), parser.found, strict=True):
         raw = source[start:end]
         if kind == "text":
-            for spaces, parts in groupby(filter(None, ENTITY.split(raw)), is_space):
+            for spaces, parts in groupby(filter(None, HTML_ENTITY.split(raw)), is_space):
                 if spaces:
                     line += [Span(part, part) for part in parts]
                 else:

@@ -9,7 +9,7 @@ import langcodes
 
 # No escapes of regular expressions: exported tokenizers use the same patterns in another dialect.
 # Both kinds come with text that is pasted, and split words into bytes that a model hardly knows.
-SPACES = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+WHITE_SPACE = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 # Soft hyphens, zero-width spaces, marks of direction, byte order marks; not the joiners U+200C and
 # U+200D, which Persian and Indic scripts need.
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
@@ -35,11 +35,11 @@ PLAIN_MARKS = str.maketrans(
     | {"…": "..."}
 )
 # A number: 12, 1,234.5 and 3,5; of 3:30 and 12.5.2024 each part.
-NUMBER = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
+NUMERAL = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
 OTHER_NUMERALS = re.compile(r"\b[IVXL]{2,}|[½¼¾〇一二三四五六七八九十百千万萬億亿兆십백천만억조]")
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
-UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
+UNSPACED_LANGUAGES = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
 _decompose = partial(unicodedata.normalize, "NFD")
 
@@ -54,7 +54,7 @@ def normalize(text: str) -> str:
     # Invisible characters and all white space but the space are not printable.
     if text.isprintable() and "  " not in text:
         return _compose(text).strip(" ")
-    return re.sub(SPACES, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
+    return re.sub(WHITE_SPACE, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
 
 
 def _compose(text: str) -> str:
@@ -96,8 +96,8 @@ def lacks_number(source: str, translation: str) -> bool:
     runs = {*re.findall(r"\d+", translation)}
     given = runs | {run[2:] for run in runs if len(run) == 4}
     given |= {str(int(run) + 12) for run in runs if len(run) < 3 and int(run) < 12}
-    values = [*map(_scientific, NUMBER.findall(translation))]
-    for number in NUMBER.findall(source):
+    values = [*map(_scientific, NUMERAL.findall(translation))]
+    for number in NUMERAL.findall(source):
         large = [run for run in re.findall(r"\d+", number) if (len(run), run) > (2, "12")]
         if not all(run in given or (len(run) == 4 and run[2:] in runs) for run in large):
             digits, power = _scientific(number)  # no word means ten or a hundred times as much
@@ -137,7 +137,7 @@ def _base_of(code: str) -> str:
 
 def separates_words(language: str) -> bool:
     """Whether the language writes spaces between words."""
-    return base_language(language) not in UNSPACED
+    return base_language(language) not in UNSPACED_LANGUAGES
 
 
 def lower(text: str, language: str) -> str:

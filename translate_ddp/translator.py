@@ -54,8 +54,8 @@ from translate_ddp.spans import (
     Markup,
     Protection,
     Span,
-    cut,
     lines_of,
+    sentences_of_line,
 )
 from translate_ddp.text import base_language, has_letter
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -241,7 +241,7 @@ class Translator:
             if isinstance(parts, str):
                 yield parts
             elif has_letter((line := protection.line(parts, escape)).text):
-                yield from cut(line, find, escape)
+                yield from sentences_of_line(line, find, escape)
             elif any(span.source != span.target for span in line.spans):
                 yield line.kept(escape)
             else:

@@ -27,7 +27,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import publish, write_atomically
+from translate_ddp.runtime.files import publish_output, write_atomically
 from translate_ddp.training.checkpoint import write as write_state
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator
@@ -134,7 +134,7 @@ def test_export_that_is_not_the_same_leaves_nothing(
 def test_existing_output_is_not_touched(tmp_path: Path, make: Callable[[Path], None]):
     make(tmp_path / "output")
     with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
-        publish(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
+        publish_output(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 
 
@@ -147,7 +147,7 @@ def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
         return Verification([])
 
     with pytest.raises(UserError, match="exists already"):
-        publish(output, write)
+        publish_output(output, write)
     assert output.read_text() == "of another process" and len(list(tmp_path.iterdir())) == 1
 
 
@@ -171,7 +171,7 @@ def test_all_files_of_an_output_are_synced_before_it_has_its_name(
 
     monkeypatch.setattr(os, "fsync", record_sync)
     monkeypatch.setattr(Path, "rename", record_rename)
-    publish(tmp_path / "output", write)
+    publish_output(tmp_path / "output", write)
     assert calls[-1] == "renamed to output" and {*calls} > {"inner", "model.bin"}
     assert (tmp_path / "output" / "inner" / "model.bin").read_bytes() == b"weights"
 
@@ -182,9 +182,9 @@ def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(UserError, match="There is no folder"):
-        publish(tmp_path / "no" / "output", write)
+        publish_output(tmp_path / "no" / "output", write)
     with pytest.raises(UserError, match="output cannot be written: No space left on device"):
-        publish(tmp_path / "output", write)
+        publish_output(tmp_path / "output", write)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -193,9 +193,9 @@ def test_file_that_the_disk_has_no_space_for_is_one_error(tmp_path: Path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, unlimited[1]))
     try:
         with pytest.raises(UserError, match="a.pt cannot be written: File too large"):
-            publish(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
+            publish_output(tmp_path / "a.pt", lambda path: write_state(path, make_state()))
         with pytest.raises(UserError, match="b.txt cannot be written: File too large"):
-            publish(tmp_path / "b.txt", lambda path: write_atomically(path, bytes(3000)))
+            publish_output(tmp_path / "b.txt", lambda path: write_atomically(path, bytes(3000)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert list(tmp_path.iterdir()) == []

@@ -112,7 +112,7 @@ def test_wandb_server_that_fails_changes_no_number_of_a_run(
     with WandbServer("hangs") as hanging, WandbServer("shuts down after init") as closing:
         jobs = {
             "W&B cannot go online (": begin(hanging, "hanging", INIT_SECONDS=1),
-            "W&B stopped (": begin(closing, "closing", END_SECONDS=1, TEARDOWN_SECONDS=0.5),
+            "W&B stopped (": begin(closing, "closing", TRACKER_END_SECONDS=1, TEARDOWN_SECONDS=0.5),
         }
         outputs = {message: job.succeed() for message, job in jobs.items()}
     for message, output in outputs.items():
@@ -125,7 +125,7 @@ def test_wandb_server_that_fails_changes_no_number_of_a_run(
 
 def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str], tmp_path: Path):
     # Closing takes as long as a launcher waits before it kills the ranks.
-    bounds = {"END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
+    bounds = {"TRACKER_END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
     with WandbServer("hangs after init") as server:
         variables = {
             "WANDB_MODE": "online",

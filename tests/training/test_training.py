@@ -26,7 +26,7 @@ from tests.helpers.runs import (
     metrics,
     records,
 )
-from translate_ddp.console import Progress, describe_seconds
+from translate_ddp.console import ProgressBar, describe_seconds
 from translate_ddp.data.batches import Step
 from translate_ddp.data.dataset import load_prepared
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS
@@ -104,7 +104,7 @@ def train_and_trace(flags: list[str], trace: str) -> None:
     """Trains, and records the target of every sentence of every micro-batch of this rank."""
     take_step = Trainer._train_step
 
-    def step(self: Trainer, step: Step, progress: Progress) -> None:
+    def step(self: Trainer, step: Step, progress: ProgressBar) -> None:
         with open(f"{trace}-{os.getpid()}", "a") as file:
             rows = [
                 (n, row) for n, batch in enumerate(step.micro_batches) for row in batch.target_BT

@@ -27,7 +27,7 @@ from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
 
-FORMAT = 3  # of the description; raised with every change after which a saved one cannot be read
+DESCRIPTION_FORMAT = 3  # raised with every change after which a saved one cannot be read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"
 
 
@@ -206,7 +206,7 @@ def is_exported(folder: Path) -> bool:
 def describe(folder: Path, description: Description) -> None:
     """Write the description, with the digest of the model in the folder."""
     digest = {"sha256": _digest(folder / MODEL), "facts": description.facts.to_dict()}
-    content = {"format": FORMAT, **vars(description), **digest}
+    content = {"format": DESCRIPTION_FORMAT, **vars(description), **digest}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(f"{text}\n", encoding="utf-8")
 
@@ -215,10 +215,10 @@ def read_description(folder: Path) -> Description:
     """Raises UserError if the description is unusable."""
     try:
         content = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
+        if content["format"] != DESCRIPTION_FORMAT:
             raise UserError(
                 f"{folder} has export format {content['format']!r}, but translate_ddp "
-                f"{__version__} reads format {FORMAT}: export the checkpoint again."
+                f"{__version__} reads format {DESCRIPTION_FORMAT}: export the checkpoint again."
             )
         content["facts"] = ModelFacts.from_dict(content["facts"])
         return Description(**{part.name: content[part.name] for part in fields(Description)})

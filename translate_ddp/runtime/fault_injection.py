@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSLATE_DDP_FAULT"
 
-POINTS = (
+FAULT_POINTS = (
     "tokenizing",  # before the tokenizer is trained
     "preparing",  # after the encoded corpus is written, before its rename
     "batch",  # after the batches of a step are read

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 MIN_RENDEZVOUS_SECONDS = 60.0  # in which launchers start processes, whatever the timeout is
 NOTICE_SECONDS = 10.0  # until a rank prints which ranks it waits for
-WAIT_SECONDS = 5.0  # of one request to the store for a key that another rank will write
+KEY_WAIT_SECONDS = 5.0  # of one request to the store for a key that another rank will write
 CONFIRMATION_SECONDS = 0.5  # until rank 0 looks for requests that replaced older ones
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
@@ -181,7 +181,7 @@ class Rendezvous:
         rank, size, own = self.launch.rank, self.launch.size, uuid.uuid4().hex
         if rank != 0:
             store.set(f"request/{rank}", own)
-            self._await(lambda: _wait(store, [f"reply/{own}"], WAIT_SECONDS), lambda: "rank 0")
+            self._await(lambda: _wait(store, [f"reply/{own}"], KEY_WAIT_SECONDS), lambda: "rank 0")
             name = store.get(f"reply/{own}").decode()
             store.set(f"{name}/confirmed/{rank}", "")
             return name
@@ -190,7 +190,7 @@ class Rendezvous:
         confirmations = [f"{own}/confirmed/{n}" for n in range(1, size)]
 
         def have_confirmed() -> bool:
-            if not _wait(store, requests, WAIT_SECONDS):
+            if not _wait(store, requests, KEY_WAIT_SECONDS):
                 return False
             replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
             store.multi_set(replies, [own] * len(replies))  # pyright: ignore

@@ -34,7 +34,7 @@ __all__ = ["World", "open_world", "record"]
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
 # Timeout of collectives. The supervisor ends a hang, with a message that names the rank. Work
 # before training, and a validation on rank 0, may take any time while others wait in a collective.
-NEVER = timedelta(days=365)
+NO_TIMEOUT = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) ->
         store=dist.PrefixStore("group", store),
         rank=launch.rank,
         world_size=launch.size,
-        timeout=NEVER,
+        timeout=NO_TIMEOUT,
         device_id=world.device if has_nccl else None,
     )
     nodes = world.gather(launch.node)

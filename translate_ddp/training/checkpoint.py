@@ -55,7 +55,7 @@ MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
 
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
-MISSING = "it does not exist"  # compared as text, as the error comes from another rank
+NO_FILE = "it does not exist"  # compared as text, as the error comes from another rank
 
 
 class NoCheckpoint(UserError):
@@ -69,7 +69,7 @@ class DamagedFile(UserError):
 # --- one file ---
 
 
-def verify(path: Path) -> None:
+def verify_file(path: Path) -> None:
     """Raise DamagedFile unless the sha256 of the file is that in its name. It is not parsed.
 
     A file whose name has no digest, such as one renamed by hand, is not checked.
@@ -77,7 +77,7 @@ def verify(path: Path) -> None:
     if path.is_dir():
         raise DamagedFile("it is a folder, not a file")
     if not (path.exists() or path.is_symlink()):
-        raise DamagedFile(MISSING)
+        raise DamagedFile(NO_FILE)
     if not path.is_file():  # opening a pipe or a device would never end
         raise DamagedFile("it is not a regular file")
     sha256 = hashlib.sha256()
@@ -442,9 +442,9 @@ def find_on_nodes(
         if (path, disk) in damaged:
             continue
         try:
-            world.on_ranks(owner, f"verifying {path.name}", partial(verify, path))
+            world.on_ranks(owner, f"verifying {path.name}", partial(verify_file, path))
         except UserError as error:
-            if str(error) != MISSING:
+            if str(error) != NO_FILE:
                 damaged[path, disk] = str(error)
             continue
         (state,) = world.on_ranks(owner, "reading the checkpoint", partial(_load_values, path))

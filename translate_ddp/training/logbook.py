@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from translate_ddp.console import Progress, print_line, printable
+from translate_ddp.console import ProgressBar, print_line, printable
 from translate_ddp.errors import NotSaved
 from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
@@ -103,9 +103,9 @@ class Logbook:
             sink.saved(step, path, epoch)
 
     @contextmanager
-    def progress(self, label: str, total: int, initial: int = 0) -> Iterator[Progress]:
+    def progress(self, label: str, total: int, initial: int = 0) -> Iterator[ProgressBar]:
         """A progress bar on the console, closed at the end of the block."""
-        progress = Progress(label, total, initial=initial, shown=self.shown)
+        progress = ProgressBar(label, total, initial=initial, shown=self.shown)
         try:
             yield progress
         finally:

@@ -12,7 +12,7 @@ from translate_ddp.settings import LanguagePair
 from translate_ddp.text import (
     CHINESE,
     JAPANESE,
-    UNSPACED,
+    UNSPACED_LANGUAGES,
     base_language,
     normalize,
     separates_words,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Texts = Sequence[str]
 
 BLEU_TOKENIZERS: dict[str, str] = {
-    **dict.fromkeys(UNSPACED, "char"),
+    **dict.fromkeys(UNSPACED_LANGUAGES, "char"),
     **dict.fromkeys(CHINESE, "zh"),
     **dict.fromkeys(JAPANESE, "ja-mecab"),
     "ko": "ko-mecab",
@@ -122,7 +122,7 @@ SLOW_METRICS = (
     Metric("chrf++", "", higher_is_better=True, compute=chrf_words, of_words=True),
     Metric("ter", "%", higher_is_better=False, compute=ter, of_words=True),
 )
-LABELS = {metric.name: metric.label for metric in METRICS if metric.label} | {
+TITLES = {metric.name: metric.label for metric in METRICS if metric.label} | {
     OFF_TARGET: "off-target share"
 }
 UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from translate_ddp.console import Progress, number
+from translate_ddp.console import ProgressBar, number
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped
@@ -162,7 +162,7 @@ class Trainer:
             if self._has_max_steps(saved) and not self.is_finished():
                 self._validate_end(self.position)
 
-    def _train_step(self, step: Step, progress: Progress) -> None:
+    def _train_step(self, step: Step, progress: ProgressBar) -> None:
         """Update the weights once, and log if a record is due."""
         fault_point("batch")
         result = self.optimizer_step(
@@ -201,7 +201,7 @@ class Trainer:
         self.position = ended
         self._save(epoch=ended.epoch)
 
-    def _epoch_progress(self) -> AbstractContextManager[Progress]:
+    def _epoch_progress(self) -> AbstractContextManager[ProgressBar]:
         epoch, done = self.position.epoch, self.position.step_in_epoch
         label = f"epoch {epoch + 1}/{self.config.num_epochs}"
         return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
