@@ -18,7 +18,7 @@ UNPRINTABLE = re.compile(
 )
 MAX_NAMED = 16  # ranks
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
-BAR_COLUMNS = 80  # of a bar at most
+BAR_COLUMNS = 80  # at most
 IN_NOTEBOOK = hasattr(builtins, "__IPYTHON__")  # whose process goes on after a program
 BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
 LINE_FORMAT = "{desc} {percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"

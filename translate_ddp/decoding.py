@@ -47,13 +47,13 @@ from translate_ddp.text import (
     upper,
 )
 
-BEAM_WIDTH = 5  # of another search, at least
+BEAM_WIDTH = 5  # in another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
-SHORT = 0.5  # of the usual length: a part of the source may have been left out
+SHORT = 0.5  # times the usual length: a part of the source may have been left out
 LONGER = 1.5  # times as long as that is the translation of the parts, if so
 LOST, LOOP, LENGTH, EMPTY = "spans", "repetition", "length", "empty"  # faults of hypotheses
 NUMBERS_DIFFER = "numbers"  # a warning of translations
-OnCut = Callable[[int, int, int], None]  # of the index of a line, its tokens, and their parts
+OnCut = Callable[[int, int, int], None]  # receives the index of a line, its tokens, and their parts
 Found = list[tuple[list[int], str]]  # hypotheses and their faults, "" for none
 
 
@@ -63,8 +63,8 @@ class Sentence:
 
     source: str
     text: str
-    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
-    log_probs: list[float]  # of these tokens, in nats; 0 of spans and of what is kept
+    tokens: list[str]  # tokens of the translation; the last is the end of the sentence, ""
+    log_probs: list[float]  # one for each token, in nats; 0 for spans and what is kept
     warnings: tuple[str, ...] = ()  # spans (it was translated in parts), repetition, ...
 
     @classmethod
@@ -78,7 +78,7 @@ class SentencePart:
 
     line: Line
     ids: list[int]  # with the tag of the direction
-    runs: dict[int, tuple[Span, ...]]  # of each span token among the ids
+    runs: dict[int, tuple[Span, ...]]  # for each span token among the ids
     written: Line  # `line`, or what the source has in capitals
 
     @property
@@ -337,7 +337,7 @@ class Decoder:
         return [[next(rest) for _ in several] for several in found]
 
     def _pieces(self, ids: Sequence[int], spans: dict[int, str], write: Escape = str) -> list[str]:
-        """The text of each token, as `write` returns it; of those of spans, the spans."""
+        """The text of each token, as `write` returns it; of span tokens, the spans."""
         start = self._spans.start
         texts = map(write, self._tokenizer.pieces([each for each in ids if each < start]))
         return [next(texts) if each < start else spans.get(each - start, MARK) for each in ids]

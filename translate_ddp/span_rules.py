@@ -21,7 +21,7 @@ BORDER = rf"\s\u200b\"“”„«»…—\u3000-\u303f\uff00-\uffef{UNSPACED_RAN
 OPENING, CLOSING = "([<'‘’¿¡*–-", ".,;:!?।॥؟،؛።)]>'’*–-"  # around a chunk
 BRACKETS = "()", "[]", "<>"
 
-DOMAINS = (  # those of countries that are no words
+DOMAINS = (  # country codes only if they are no words
     "(?:com|org|net|edu|gov|info|io|dev|eu|COM|ORG|NET|EDU|GOV|INFO|IO|DEV|EU"
     "|de|fr|nl|pl|ru|ua|cz|ch|se|dk|pt|gr|br|mx|jp|cn|kr|uk|za|ng|ke|tv)"
 )
@@ -83,7 +83,7 @@ ATOM = _one_of(
     r"[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*(?:#(?!\w))?)",
     r"(?<![\w$])\$[0-9](?![\w$%/-]|[.,][0-9]| (?:[mbtr]+illion|hundred|thousand)\b)",  # $1
 )
-FIRST = rf"<\[{{&\\#${PICTOGRAPHS}{WITH_SELECTOR}"  # characters of an atom, but for digits and *
+FIRST = rf"<\[{{&\\#${PICTOGRAPHS}{WITH_SELECTOR}"  # characters of an atom, without digits and *
 SIGNS = rf"{FIRST}0-9*%@_=|~^/`.:"
 WINDOWS_PATH = (
     r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\"
@@ -136,7 +136,7 @@ PLACEHOLDER = re.compile(
         r"[A-Z][A-Z0-9]*(?:[/–-][A-Z0-9]+)+)\Z",
     )
 )
-END = re.compile(r"[^\W\d_]+[.!?…]+(?=(?:\{[0-9]*\}|%[sd])+\Z)")  # of a sentence: Read.{0} Next
+END = re.compile(r"[^\W\d_]+[.!?…]+(?=(?:\{[0-9]*\}|%[sd])+\Z)")  # a sentence's: Read.{0} Next
 SUFFIX = re.compile(r"(?:(?<=\})|(?<=%[sdi]))(?:-[a-z]{2,})+\Z")  # {n}-day
 
 DATE_OR_TIME = r"(?:[0-9]{1,2}\.[0-9]{1,2}\.(?:[0-9]{2}){1,2}|[0-9]{4}\.[01][0-9]\.[0-3][0-9])"
@@ -202,7 +202,7 @@ def find_spans(text: str) -> list[tuple[int, int]]:
 
 
 def merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The places in order; those that overlap are one."""
+    """The places in order; overlapping places are one."""
     found = list[tuple[int, int]]()
     for start, end in sorted(places):
         if found and start < found[-1][1]:

@@ -30,7 +30,7 @@ WRITTEN_BREAKS = re.compile(
     rf"|({LINE_BREAKS.pattern}|<[bB][rR]\b[^<>]*>"
     r"|(?<!\\)(?:\\r)?\\[nN](?![a-z])|(?<=[^\s\\({$])(?:\\r)?\\[nN])"
 )
-# Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
+# Markdown's front matter, and fenced code, which without another fence goes on to the end.
 CODE = (
     r"(?ms)(\A(?:---|\+\+\+)[ \t\r]*\n.*?^(?:---|\+\+\+|\.\.\.)[ \t\r]*$"
     r"|^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}+|~{3,}+)[^`\n]*\n.*?(?:^[ \t>]*\2[`~]*|\Z))"
@@ -68,7 +68,7 @@ class Line(NamedTuple):
     spans: tuple[Span, ...] = ()
 
     def restored(self, escape: Escape = str) -> str:
-        """The source, as it was but for white space."""
+        """The source, as it was, except for white space."""
         return restore(self.text, [span.source for span in self.spans], escape)
 
     def kept(self, escape: Escape = str) -> str:
@@ -93,7 +93,7 @@ def interleaved(text: str, spans: Iterable[str], escape: Escape = str) -> list[s
 
 
 def keeps_elements(spans: Sequence[Span]) -> bool:
-    """Whether elements are nested, also those of which only the start or the end is here."""
+    """Whether elements are nested, also where only the start or the end is here."""
     numbers = [span.element for span in spans]
     starts = {number for number in numbers if number > ALONE}
     opened = sorted(-number for number in numbers if number < 0 and -number not in starts)
@@ -176,7 +176,7 @@ def _parts(text: str, places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, 
 
 
 def _normalized(text: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """The text, normalized but for these places, and where they are in it."""
+    """The text, normalized except in these places, and where they are in it."""
     found, moved = "", list[tuple[int, int]]()
     for part, is_span in _parts(text, places):
         start = len(found)
@@ -423,7 +423,7 @@ class _Parser(HTMLParser):
         super().__init__()
         self.found: list[tuple[tuple[int, int], str]] = []
         self._kept = ""  # the element in which nothing is translated
-        self._depth = 0  # of elements of that name
+        self._depth = 0  # open elements of that name
 
     def _add(self, kind: str) -> None:
         # A "<" that begins no tag arrives as a piece of its own.

@@ -23,13 +23,13 @@ JAPANESE: frozenset[str] = frozenset(["ja"])
 SOUTHEAST_ASIAN: frozenset[str] = frozenset("th lo km my shn".split())
 TIBETAN: frozenset[str] = frozenset("bo dz".split())
 GREEK: frozenset[str] = frozenset("el grc".split())
-DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own letter: i, ı
+DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # with a letter of their own: i, ı
 # Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 # What may end a sentence. A quotation mark or bracket behind it is left as it is.
 END_PUNCTUATION = f".!?…‼⁇⁈⁉．;၊།{FULL_STOPS}"
-# The marks of word processors and phones as those of a keyboard.
+# The marks of word processors and phones as marks of a keyboard.
 PLAIN_MARKS = str.maketrans(
     {**dict.fromkeys("‘’ʼ´‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("‐‑–—−", "-")}
     | {"…": "..."}
@@ -79,7 +79,7 @@ def has_letter(text: str) -> bool:
 
     Raised letters, as in 5º, and marks that repeat or lengthen others are no letters.
     """
-    found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # of the emoji, only ℹ is a letter
+    found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # among emoji, only ℹ is a letter
     return any(c not in "ªº" and unicodedata.category(c) != "Lm" for c in found)
 
 
@@ -124,7 +124,7 @@ def base_language(code: str) -> str:
     return (_base_of if len(code) <= MAX_CODE else _base_of.__wrapped__)(code)
 
 
-@lru_cache(maxsize=1024)  # of codes, not of long texts
+@lru_cache(maxsize=1024)  # for codes, not for long texts
 def _base_of(code: str) -> str:
     base = re.split("[-_@]", code)[0].lower()
     with suppress(langcodes.LanguageTagError):

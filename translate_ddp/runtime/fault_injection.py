@@ -29,7 +29,7 @@ FAULT_POINTS = (
     "writing",  # before each write to it
     "syncing",  # before its fsync
     "renaming",  # after its fsync, before its rename
-    "published",  # after its rename, or that of a large output file
+    "published",  # after its rename, or the rename of a large output file
     "pruning",  # before an old checkpoint is deleted
     "metrics",  # before a line of metrics.jsonl is written
     "record",  # before a part of the record of the report is written

@@ -154,7 +154,7 @@ def is_at(path: Path, descriptor: int) -> bool:
 def is_in_use(path: Path) -> bool | None:
     """Whether a run holds the lock of the folder; None if that cannot be seen from here.
 
-    It cannot on another machine than that of the run, nor without the right to read the lock.
+    It cannot on another machine than the run's, nor without the right to read the lock.
     """
     if read_json(path / HOLDER_FILE).get("kernel") != kernel_id():
         return None

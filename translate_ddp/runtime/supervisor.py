@@ -275,7 +275,7 @@ class Supervisor:
         if size == 1 and not self._actions:
             return
         if isinstance(error, UserError):
-            # Of ranks that are not connected, only rank 0 reports an error of all.
+            # While ranks are not connected, only rank 0 reports an error of all.
             is_mine = error.this_rank_only or self.peers is not None
             code, claimant = ExitCode.USER_ERROR, rank if is_mine else 0
             self._end_process(Termination("failed", str(error), code, claimant), error)
@@ -328,7 +328,7 @@ class Supervisor:
             elif self._launch.rank == 0:
                 time.sleep(SERVE_HEARTBEATS * peers.heartbeat_seconds)
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())
-        except BaseException:  # of the end itself
+        except BaseException:  # raised by the end itself
             write_stderr(traceback.format_exc())
         finally:
             # Not by an exception: destructors of process groups may hang or abort the process.

@@ -48,7 +48,7 @@ class World:
     size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
-    node_index: int = 0  # of this rank's node
+    node_index: int = 0  # the index of this rank's node
     node_leaders: tuple[int, ...] = (0,)  # the first rank of each node
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     supervisor: Supervisor = field(default_factory=Supervisor, repr=False, compare=False)
@@ -73,7 +73,7 @@ class World:
         return tensor
 
     def broadcast_(self, tensor: Tensor, source: int) -> Tensor:
-        """Replace the tensor by that of rank `source`, of the same shape and dtype; return it."""
+        """Replace the tensor by rank `source`'s tensor, of the same shape and dtype; return it."""
         if self.size > 1:
             dist.broadcast(tensor, source)
         return tensor
@@ -149,7 +149,7 @@ class World:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
-        self.supervisor.enter_phase(phase)  # again: this rank waits for those that work
+        self.supervisor.enter_phase(phase)  # again: this rank waits for others
         # Collectives, whose timeout is longer than any work. The store dies with torchrun, but the
         # ranks must still be able to save.
         results: list[Any]
@@ -217,7 +217,7 @@ def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) ->
         device_id=world.device if has_nccl else None,
     )
     nodes = world.gather(launch.node)
-    order = list(dict.fromkeys(nodes))  # that of their first ranks
+    order = list(dict.fromkeys(nodes))  # in the order of their first ranks
     leaders = tuple(map(nodes.index, order))
     return replace(
         world,

@@ -1,7 +1,7 @@
 """The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
 A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
-(`checkpoint_name`). `CheckpointStore` has those of one folder. The functions after it work on all
+(`checkpoint_name`). `CheckpointStore` has all files of a folder. The functions after it work on all
 nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
 `load_into` sends it to all ranks. `CheckpointWriter` saves during training.
 
@@ -284,11 +284,11 @@ class CheckpointStore:
             ) from error
 
     def prune(self, names: Iterable[str], *, best_epochs: Collection[int]) -> None:
-        """Delete those of the files `names` that are neither among the newest nor a best epoch.
+        """Delete each file of `names` that is neither among the newest nor a best epoch.
 
         `keep_last` epochs and as many steps are kept, and the epochs that `average` needs. A step
         that was saved again as the end of an epoch is deleted. Files that are not in `names`, such
-        as those of another run, are kept.
+        as files of another run, are kept.
         """
         own = set(names)
         try:
@@ -528,8 +528,8 @@ class CheckpointWriter:
         message: Callable[[str], None],
     ) -> None:
         self.store, self.folder, self.world = store, folder, world
-        self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
-        self.last_step = -1  # of the pending save, or of the last file
+        self.saved_step, self.saved_name = -1, ""  # the last file in the folder
+        self.last_step = -1  # the step of the pending save, or of the last file
         self._pending: Future[Any] | None = None  # what `write` returns; never done on other ranks
         self._thread = BackgroundThread("checkpoints")
         self._message = message
@@ -674,11 +674,11 @@ def checksum(tensors: Iterable[Tensor]) -> str:
 
 
 def outliers(sums: Sequence[str]) -> str:
-    """Which ranks' weights differ from those of most ranks, or from each other; "" if none do."""
+    """Which ranks' weights differ from most ranks' weights, or from each other; "" if none do."""
     usual = max(sums, key=sums.count)
     odd = [rank for rank, value in enumerate(sums) if value != usual]
     if not odd:
         return ""
     if 2 * len(odd) < len(sums):
-        return f"Weights or optimizer of {rank_names(odd)} differ from those of the other ranks"
+        return f"Weights or optimizer of {rank_names(odd)} differ from the other ranks' state"
     return f"Weights or optimizer of {rank_names(range(len(sums)))} differ from each other"

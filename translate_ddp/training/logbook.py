@@ -28,9 +28,9 @@ from translate_ddp.runtime.run_folder import is_at
 from translate_ddp.training.metrics import OFF_TARGET, with_units
 from translate_ddp.training.state import LogOffset
 
-SHOWN_SAMPLES = 3  # of each validation, on the console and in trackers
+SHOWN_SAMPLES = 3  # for each validation, on the console and in trackers
 SAMPLE_CHARACTERS = 200  # shown of a sentence
-WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
+WITH_VALIDATION = ("loss", "tokens_per_second")  # training metrics in the line of a validation
 OF_DIRECTIONS = {"chrf": "chrF {:5.2f}", "BLEU": "BLEU {:5.2f}", OFF_TARGET: "off-target {:.1%}"}
 
 

@@ -149,7 +149,7 @@ def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[M
 
 
 def find_metric(name: str, directions: Sequence[LanguagePair]) -> Metric:
-    """The metric of that name, in any case; of several directions also that of one: `en-it/BLEU`.
+    """The metric of that name, in any case; with several directions also of one: `en-it/BLEU`.
 
     "auto" is BLEU; of several directions chrF, which is steadier with their small validation sets.
     Raises UserError if no direction has it.
@@ -217,11 +217,11 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A score and that of a baseline on the same sentences."""
+    """A score and the score of a baseline on the same sentences."""
 
     score: float
     baseline: float
-    p_value: float  # of a difference at least as large between equal systems
+    p_value: float  # the probability that equal systems differ at least as much
 
 
 def score_intervals(predictions: Texts, references: Texts, language: str) -> dict[str, Interval]:

@@ -196,7 +196,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     averaged = replace(
         newest,
         model=average_weights(chain(earlier, [newest.model])),
-        optimizer={},  # that of one epoch does not belong to the average
+        optimizer={},  # the average has none
         run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
     )
     messages.append(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")

@@ -43,9 +43,9 @@ from translate_ddp.training.logbook import Sample, Sink, choose_samples
 from translate_ddp.training.metrics import bleu_signature
 
 SAMPLES = 5  # sentences whose translations are kept at every validation
-PICTURES = 3  # of them at most, whose attention is kept
-MAX_TOKENS = 40  # of a sentence whose attention is a picture that can be read
-DIGITS = 3  # of a weight
+PICTURES = 3  # samples whose attention is kept, at most
+MAX_TOKENS = 40  # in a sentence whose attention is a picture that can be read
+DIGITS = 3  # in a weight
 PART = "\ufffd"  # in the text of a token that has a part of a character
 LANGUAGE_TAG = "[TAG]"
 CONTINUED = "\u2026"  # later tokens of a character
@@ -177,7 +177,7 @@ class ReportSink(Sink):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # One thread: the cores are those of the training.
+                # One thread: the training uses the cores.
                 env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 start_new_session=True,  # a Ctrl-C is for the process that started it
             )

@@ -201,7 +201,7 @@ class Start:
 
 
 def find_start(settings: CheckpointConfig, world: World) -> Start:
-    """The checkpoint that `preload` selects, else for a new run that of `init_from`.
+    """The checkpoint that `preload` selects, else for a new run the checkpoint `init_from`.
 
     Raises UserError if there is no such checkpoint, or if it cannot be resumed.
     """
@@ -266,11 +266,11 @@ def find_initial(settings: CheckpointConfig, world: World) -> Start:
 def choose_settings(
     config: Config, given: Set[str], start: Start, folder: Path, world: World
 ) -> tuple[Config, list[str]]:
-    """The settings with those that are chosen at the start, and messages about the choice.
+    """The settings after the choices of the start, and messages about them.
 
-    Those of the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
+    Chosen are the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
     of the checkpoint. The vocabulary has the size of `tokenizer_file`, or of a resumed run, if that
-    is larger. Raises UserError if model or tokenizer are not those of a resumed run.
+    is larger. Raises UserError if a resumed run has another model or tokenizer.
     """
     notices, state, is_given = list[str](), start.state, "vocab_size" in given
     if state is None:
@@ -281,7 +281,7 @@ def choose_settings(
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
         preset = choose_preset("auto", config.corpus.dataset, pairs)
-        config = with_preset(config, preset, given | {"init_from"})  # of the checkpoint
+        config = with_preset(config, preset, given | {"init_from"})  # keep the checkpoint
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     count = len(config.corpus.languages)
     if count > 2 and not (is_given or size or config.checkpoint.init_from):
@@ -503,7 +503,7 @@ def choose_best(
 
     best = world.on_main("choosing the best epoch", work)
     return best, [
-        f"Best epoch by {name}, of those with a file and a score in {METRICS_FILE}: "
+        f"Best epoch by {name} with a file and a score in {METRICS_FILE}: "
         f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
         f"{position.best_epoch}, the best by {position.best_metric}, is kept."
     ]

@@ -23,7 +23,7 @@ class Position:
     step_in_epoch: int = 0  # finished steps of the current epoch
     global_step: int = 0
     best_epoch: int = 0  # 0: none yet
-    best_score: float = 0.0  # of the metric `best_metric` at that epoch
+    best_score: float = 0.0  # the value of `best_metric` at that epoch
     best_metric: str = ""
     kept_epochs: list[int] = field(default_factory=list)  # that were best by another metric
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
@@ -116,7 +116,7 @@ class RunState:
     facts: ModelFacts
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
-    version: str = __version__  # of the code that wrote the file
+    version: str = __version__  # the version that wrote the file
 
     @property
     def can_resume(self) -> bool:

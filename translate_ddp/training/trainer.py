@@ -68,7 +68,7 @@ class Trainer:
         )
         self._checked_step = 0  # skipped steps are counted up to this one
         self._saved_config = self.config  # with the checkpoint's times of validation
-        self._first_step, self._began = 0, time.monotonic()  # of this process
+        self._first_step, self._began = 0, time.monotonic()  # in this process
 
     def resume(self, state: RunState) -> None:
         """Continue at the position of a state, whose weights and moments are loaded already."""
