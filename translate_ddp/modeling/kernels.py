@@ -6,8 +6,8 @@ products, norms and the loss, the embedding's gradient, and the optimizer's mome
 
 Each fast operation computes what its plain version computes, up to rounding and, in
 dropout, the random draws. Its docstring states what it gains; gains on a CPU are in processor time
-of one core of an AMD EPYC with bf16, at 64 x 30 tokens of width 512. `plain` switches back to all plain
-versions. Shape letters are as in `transformer.py`.
+of one core of an AMD EPYC with bf16, at 64 x 30 tokens of width 512. `plain` switches back to all
+plain versions. Shape letters are as in `transformer.py`.
 """
 
 import functools
