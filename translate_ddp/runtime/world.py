@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-from torch.distributed.elastic.multiprocessing.errors import record
+from torch.distributed.elastic.multiprocessing.errors import record as record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.errors import Stopped, UserError
@@ -28,8 +28,6 @@ from translate_ddp.runtime.supervisor import Supervisor, supervise
 from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
-
-__all__ = ["World", "open_world", "record"]
 
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
 # Timeout of collectives. The supervisor ends a hang, with a message that names the rank. Work

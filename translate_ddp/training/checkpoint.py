@@ -1,7 +1,7 @@
 """The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
 A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
-(`checkpoint_name`). `CheckpointStore` has all files of a folder. The functions after it work on all
+(`checkpoint_name`). `CheckpointStore` is for one folder. The functions after it work on all
 nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
 `load_into` sends it to all ranks. `CheckpointWriter` saves during training.
 

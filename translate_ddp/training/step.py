@@ -54,12 +54,8 @@ class OptimizerStep:
         forward_copies: int = 1,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.objective = objective
-        self.optimizer = optimizer
-        self.config = config
-        self.world = world
-        self.seed = seed
-        self.forward_copies = forward_copies
+        self.objective, self.optimizer, self.config = objective, optimizer, config
+        self.world, self.seed, self.forward_copies = world, seed, forward_copies
         self.flags = StepFlags(world)
         self.loss_scale = LossScale(dtype, world.device)
         self._parameters = list(objective.parameters())

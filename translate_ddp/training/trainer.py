@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -118,7 +117,9 @@ class Trainer:
             if self.is_finished():
                 break
             self.sampler.set_epoch(self.position.epoch, first_step=self.position.step_in_epoch)
-            with self._epoch_progress() as progress:
+            label = f"epoch {self.position.epoch + 1}/{self.config.num_epochs}"
+            done, total = self.position.step_in_epoch, len(self.sampler.plan)
+            with self.logbook.progress(label, total, initial=done) as progress:
                 self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
                 for step in self.loader:
                     self._train_step(step, progress)
@@ -200,11 +201,6 @@ class Trainer:
             self._validate_end(ended)
         self.position = ended
         self._save(epoch=ended.epoch)
-
-    def _epoch_progress(self) -> AbstractContextManager[ProgressBar]:
-        epoch, done = self.position.epoch, self.position.step_in_epoch
-        label = f"epoch {epoch + 1}/{self.config.num_epochs}"
-        return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
 
     @property
     def epochs_done(self) -> float:
