@@ -9,7 +9,7 @@ import json
 from functools import partial
 from typing import Any
 
-from translate_ddp.runtime.fault_injection import POINTS, Fault
+from translate_ddp.runtime.fault_injection import FAULT_POINTS, Fault
 
 
 def _fault(
@@ -21,7 +21,7 @@ def _fault(
     until: int | None = None,
     rank: int | None = None,
 ) -> str:
-    assert at in POINTS
+    assert at in FAULT_POINTS
     return _dumps([Fault(action, at, time, until or time, rank, seconds)])
 
 

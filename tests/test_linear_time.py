@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 import translate_ddp
+from translate_ddp import spans
 from translate_ddp.data.sentences import cut as cut_tokens
 from translate_ddp.data.sentences import find_parts, find_sentences, learn_abbreviations
 from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.settings import TokenizerConfig
-from translate_ddp.spans import MARK, Glossary, Markup, Protection, cut, keeps_elements, lines_of
+from translate_ddp.spans import MARK, Glossary, Markup, Protection, keeps_elements, lines_of
 
 CHARACTERS = 1_500  # of the shorter text: work that grows with its square is then most of all
 ROUNDS = 20  # of measurements, at most: linear work passes one of them
@@ -101,7 +102,7 @@ def sentences_of(text: str, markup: Markup) -> None:
         if not isinstance(parts, str):
             line = protection.line(parts)
             keeps_elements(line.spans)
-            cut(line, find_sentences)
+            spans.sentences_of_line(line, find_sentences)
 
 
 TOKENIZER = train_tokenizer(["a b c", "1. 2 <b>"] * 9, TokenizerConfig(vocab_size=300))

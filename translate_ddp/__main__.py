@@ -22,7 +22,7 @@ from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 
 USAGE = "usage: translate-ddp COMMAND [--help]"
-# The modules of `commands/`; those that commands share have an underscore in their names. `train`
+# The modules of `commands/`. Shared modules have an underscore in their names. `train`
 # reads its flags itself.
 COMMANDS = [name for _, name, _ in iter_modules(commands.__path__) if "_" not in name]
 COMMANDS.remove("train")

@@ -18,9 +18,9 @@ UNPRINTABLE = re.compile(
 )
 MAX_NAMED = 16  # ranks
 LINE_SECONDS = 10.0  # between two lines of progress where there is no terminal
-COLUMNS = 80  # of a bar at most
+BAR_COLUMNS = 80  # at most
 IN_NOTEBOOK = hasattr(builtins, "__IPYTHON__")  # whose process goes on after a program
-FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
+BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{postfix}"
 LINE_FORMAT = "{desc} {percentage:3.0f}% {n_fmt}/{total_fmt}{postfix}"
 
 
@@ -92,8 +92,8 @@ def rank_names(ranks: Sequence[int]) -> str:
     return f"ranks {', '.join(map(str, ranks[:MAX_NAMED]))}{more}"
 
 
-class Progress(tqdm):
-    """A bar of at most `COLUMNS` columns that shows the time left.
+class ProgressBar(tqdm):
+    """A bar of at most `BAR_COLUMNS` columns that shows the time left.
 
     Without a terminal it prints a line every `LINE_SECONDS` and one at the end, to `lines_to` or
     stdout. `leave=False` clears the bar, or omits the last line. `scaled` shows 12.3M instead of
@@ -125,7 +125,7 @@ class Progress(tqdm):
             disable=not shown,
             leave=leave,
             unit_scale=scaled,
-            bar_format=LINE_FORMAT if self.lines else FORMAT,
+            bar_format=LINE_FORMAT if self.lines else BAR_FORMAT,
             mininterval=LINE_SECONDS if self.lines else 0.1,
             miniters=1,
             delay=LINE_SECONDS if self.lines else 0,
@@ -149,7 +149,7 @@ class Progress(tqdm):
                 self._printed = self.n
                 print_line(str(self), self.lines_to)
         else:
-            self.ncols = min(COLUMNS, terminal_columns())  # the window may have changed
+            self.ncols = min(BAR_COLUMNS, terminal_columns())  # the window may have changed
             with suppress(OSError):
                 super().display(msg, pos)
 

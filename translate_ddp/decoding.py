@@ -27,15 +27,15 @@ from translate_ddp.settings import LanguagePair, NBestConfig
 from translate_ddp.spans import (
     ALONE,
     MARK,
-    MARKS,
+    MARK_RUN,
     Escape,
     Line,
     Span,
     interleaved,
     is_within_word,
     keeps_elements,
+    sentences_of_line,
 )
-from translate_ddp.spans import cut as cut_line
 from translate_ddp.text import (
     END_PUNCTUATION,
     PLAIN_MARKS,
@@ -47,13 +47,13 @@ from translate_ddp.text import (
     upper,
 )
 
-BEAM_WIDTH = 5  # of another search, at least
+BEAM_WIDTH = 5  # in another search, at least
 UNREPEATED = 3  # tokens in a row that another search has once
-SHORT = 0.5  # of the usual length: a part of the source may have been left out
+SHORT = 0.5  # times the usual length: a part of the source may have been left out
 LONGER = 1.5  # times as long as that is the translation of the parts, if so
 LOST, LOOP, LENGTH, EMPTY = "spans", "repetition", "length", "empty"  # faults of hypotheses
-NUMBERS = "numbers"  # a warning of translations
-OnCut = Callable[[int, int, int], None]  # of the index of a line, its tokens, and their parts
+NUMBERS_DIFFER = "numbers"  # a warning of translations
+OnCut = Callable[[int, int, int], None]  # receives the index of a line, its tokens, and their parts
 Found = list[tuple[list[int], str]]  # hypotheses and their faults, "" for none
 
 
@@ -63,8 +63,8 @@ class Sentence:
 
     source: str
     text: str
-    tokens: list[str]  # of the translation; the last is the end of the sentence, ""
-    log_probs: list[float]  # of these tokens, in nats; 0 of spans and of what is kept
+    tokens: list[str]  # tokens of the translation; the last is the end of the sentence, ""
+    log_probs: list[float]  # one for each token, in nats; 0 for spans and what is kept
     warnings: tuple[str, ...] = ()  # spans (it was translated in parts), repetition, ...
 
     @classmethod
@@ -73,12 +73,12 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Part:
+class SentencePart:
     """What a model translates at once: a sentence, or a part of one."""
 
     line: Line
     ids: list[int]  # with the tag of the direction
-    runs: dict[int, tuple[Span, ...]]  # of each span token among the ids
+    runs: dict[int, tuple[Span, ...]]  # for each span token among the ids
     written: Line  # `line`, or what the source has in capitals
 
     @property
@@ -86,7 +86,7 @@ class Part:
         return self.written is not self.line
 
 
-Unit = Part | Sentence  # which is kept
+Unit = SentencePart | Sentence  # which is kept
 
 
 class Decoder:
@@ -124,7 +124,7 @@ class Decoder:
         changes text, but no span. If `divided`, the texts between spans are translated one by one.
         """
         units = self._units(lines, on_cut, escape, divided)
-        parts = [unit for several in units for unit in several if isinstance(unit, Part)]
+        parts = [unit for several in units for unit in several if isinstance(unit, SentencePart)]
         found = self._search(parts, config, scaled(on_done, len(lines), len(parts)))
         translated = self._sentences(parts, found, scored, escape)
         lost = [place for place, several in enumerate(found) if len(several) < config.n_best]
@@ -159,7 +159,7 @@ class Decoder:
     def _is_divided(self, line: Line, divided: bool) -> bool:
         """Whether the texts between its spans are translated one by one."""
         most = 0 if divided else len(self._spans)
-        return has_letter(line.text) and len(MARKS.findall(line.text)) > most
+        return has_letter(line.text) and len(MARK_RUN.findall(line.text)) > most
 
     def _units(
         self, lines: Sequence[Line], on_cut: OnCut, escape: Escape, divided: bool
@@ -184,11 +184,11 @@ class Decoder:
                 runs, written = dict(enumerate(each.runs())), lines[index]
                 if each is not read[index]:
                     written = each if written is read[index] else self._in_capitals(each)
-                part = Part(each, self._tag + next(encoded), runs, written)
-                cut_ = self._cut(part, escape) if len(part.ids) > self._longest else [part]
-                units[-1] += cut_
-                if len(cut_) > 1:
-                    on_cut(index, len(part.ids), len(cut_) // 2 + 1)
+                part = SentencePart(each, self._tag + next(encoded), runs, written)
+                own = self._sliced(part, escape) if len(part.ids) > self._longest else [part]
+                units[-1] += own
+                if len(own) > 1:
+                    on_cut(index, len(part.ids), len(own) // 2 + 1)
         return units
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -198,13 +198,13 @@ class Decoder:
         """
         changed = [row for row, text in enumerate(texts) if text.translate(PLAIN_MARKS) != text]
         variants = [*texts, *(texts[row].translate(PLAIN_MARKS) for row in changed)]
-        numbers = [list(range(len(MARKS.findall(text)))) for text in variants]
+        numbers = [list(range(len(MARK_RUN.findall(text)))) for text in variants]
         encoded = self._tokenizer.encode_marked(variants, numbers)
         for row, ids in zip(changed, encoded[len(texts) :], strict=True):
             encoded[row] = min(encoded[row], ids, key=lambda ids: (ids.count(UNK), len(ids)))
         return encoded[: len(texts)]
 
-    def _cut(self, part: Part, escape: Escape) -> list[Unit]:
+    def _sliced(self, part: SentencePart, escape: Escape) -> list[Unit]:
         """Parts of a long sentence, with the tag of the direction before each, and spaces."""
         ids, units = part.ids[len(self._tag) :], list[Unit]()
         pieces = self._pieces(ids, {})
@@ -213,12 +213,12 @@ class Decoder:
         for each, (text, numbers) in zip(slices, decoded, strict=True):
             runs = {number: part.runs[number] for number in numbers}
             marks = iter([MARK * len(run) for run in runs.values()])
-            text = MARKS.sub(lambda _: next(marks), text.strip())  # noqa: B023
+            text = MARK_RUN.sub(lambda _: next(marks), text.strip())  # noqa: B023
             line = Line(text, tuple(chain.from_iterable(runs.values())))
             units += [Sentence.kept(self._space, self._space)] if units else []
             if has_letter(text):
                 written = self._in_capitals(line) if part.in_capitals else line
-                units.append(Part(line, self._tag + ids[each], runs, written))
+                units.append(SentencePart(line, self._tag + ids[each], runs, written))
             else:
                 units.append(_kept(line, escape))
         return units
@@ -238,7 +238,9 @@ class Decoder:
     def _in_capitals(self, line: Line) -> Line:
         return Line(upper(line.text, self._direction.src), line.spans)
 
-    def _search(self, parts: Sequence[Part], config: NBestConfig, on_done: OnDone) -> list[Found]:
+    def _search(
+        self, parts: Sequence[SentencePart], config: NBestConfig, on_done: OnDone
+    ) -> list[Found]:
         """Of each part `n_best` hypotheses, fewer only if its spans are lost in the others."""
         sources, count = [part.ids for part in parts], config.n_best
         is_drawn = config.temperature > 0  # in the order of drawing, with faults
@@ -266,7 +268,9 @@ class Decoder:
             del several[count:]
         return found
 
-    def _parts_of_short(self, part: Part, found: Found, escape: Escape) -> list[Line | Sentence]:
+    def _parts_of_short(
+        self, part: SentencePart, found: Found, escape: Escape
+    ) -> list[Line | Sentence]:
         """The parts of a source of which the translation seems to have one only; none of others.
 
         A model of single sentences ends after the first one.
@@ -274,15 +278,15 @@ class Decoder:
         if not found or len(found[0][0]) >= self._shortest * len(part.ids):
             return []
         find = partial(find_parts, language=self._direction.src)
-        first, *inner, last = cut_line(part.written, find, escape)
+        first, *inner, last = sentences_of_line(part.written, find, escape)
         inner = [each if isinstance(each, Line) or each.strip() else self._space for each in inner]
         own = [each for each in (first, *inner, last) if each] if len(inner) > 1 else []
         return [Sentence.kept(each, each) if isinstance(each, str) else each for each in own]
 
-    def _judged(self, part: Part, hypotheses: Sequence[Hypothesis]) -> Found:
+    def _judged(self, part: SentencePart, hypotheses: Sequence[Hypothesis]) -> Found:
         return [(each.ids, self._fault(part, each.ids)) for each in hypotheses]
 
-    def _fault(self, part: Part, ids: list[int]) -> str:
+    def _fault(self, part: SentencePart, ids: list[int]) -> str:
         """What is wrong with a translation; "" for nothing."""
         numbers = [each - self._spans.start for each in ids if each >= self._spans.start]
         if sorted(numbers) != [*part.runs] or not keeps_elements(
@@ -299,7 +303,7 @@ class Decoder:
         return EMPTY * (is_empty and not numbers)
 
     def _sentences(
-        self, parts: Sequence[Part], found: Sequence[Found], scored: bool, escape: Escape
+        self, parts: Sequence[SentencePart], found: Sequence[Found], scored: bool, escape: Escape
     ) -> list[list[Sentence]]:
         """The translations of each part, with the log-probabilities of their tokens."""
         pairs = [
@@ -324,7 +328,7 @@ class Decoder:
             tokens = [*self._pieces(ids, spans, write), ""] if scored else [""]
             if scored:
                 values = np.where(np.array([*ids, EOS]) < self._spans.start, values, 0.0)
-            lost = NUMBERS * lacks_number(part.line.text, text)
+            lost = NUMBERS_DIFFER * lacks_number(part.line.text, text)
             warnings = tuple(filter(None, (fault, lost)))
             sentences.append(
                 Sentence(part.written.restored(escape), text, tokens, values.tolist(), warnings)
@@ -333,7 +337,7 @@ class Decoder:
         return [[next(rest) for _ in several] for several in found]
 
     def _pieces(self, ids: Sequence[int], spans: dict[int, str], write: Escape = str) -> list[str]:
-        """The text of each token, as `write` returns it; of those of spans, the spans."""
+        """The text of each token, as `write` returns it; of span tokens, the spans."""
         start = self._spans.start
         texts = map(write, self._tokenizer.pieces([each for each in ids if each < start]))
         return [next(texts) if each < start else spans.get(each - start, MARK) for each in ids]
@@ -357,12 +361,12 @@ def _targets(spans: Iterable[Span]) -> str:
     return "".join(span.target for span in spans)
 
 
-def _tight(text: str, numbers: Sequence[int], part: Part) -> str:
+def _tight(text: str, numbers: Sequence[int], part: SentencePart) -> str:
     """The text with a MARK for each run of spans, without spaces that only it has within elements.
 
     They stand before the start of an element, and after its end.
     """
-    around = dict(zip(part.runs, pairwise(MARKS.split(part.line.text)), strict=True))
+    around = dict(zip(part.runs, pairwise(MARK_RUN.split(part.line.text)), strict=True))
     pieces = text.split(MARK)
     for at, number in enumerate(numbers):
         outer, inner = pieces[at], pieces[at + 1]
@@ -398,7 +402,7 @@ def _kept(line: Line, escape: Escape) -> Sentence:
 def _between_spans(line: Line, escape: Escape) -> Iterator[Line | Sentence]:
     """The texts between the spans of a line, and spans and spaces as what is kept."""
     runs = iter([*line.runs(), ()])
-    for text in MARKS.split(line.text):
+    for text in MARK_RUN.split(line.text):
         start, end = _words_of(text) if has_letter(text) else (len(text), len(text))
         yield Sentence.kept(text[:start], escape(text[:start]))
         if start < end:

@@ -13,7 +13,7 @@ from translate_ddp.console import IN_NOTEBOOK, printable
 
 # Other ranks exit this much later, so that rank 0 can print: a launcher ends all ranks after one.
 EXIT_DELAY_SECONDS = 0.5
-# Of a path, or of a disk, that the user chose.
+# Errors of a path, or of a disk, that the user chose.
 NOT_USABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 cleanup = ExitStack()  # deletes temporary files, and releases locks, when a command ends
 

@@ -37,7 +37,7 @@ REPORT_FILE = "report.html"
 # Files of one run, which a new run in the same folder does not continue: names or patterns.
 TENSORBOARD = "events.out.tfevents.*"
 RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE, TENSORBOARD)
-MAX_DEPTH = 20  # of lists and mappings in a YAML file
+MAX_DEPTH = 20  # lists and mappings within each other in a YAML file
 
 TextRow = tuple[str, str, str]  # source, reference, translation
 
@@ -49,7 +49,7 @@ class LaunchFacts:
     time: float  # seconds since 1970, as all times here
     step: int  # global step that it starts from; 0 for a new run
     previous: float = 0.0  # time of the last line of metrics.jsonl before, which it may remove
-    version: str = ""  # of translate_ddp
+    version: str = ""  # the version of translate_ddp
     torch: str = ""
     python: str = ""
     lang_src: str = ""
@@ -65,7 +65,7 @@ class LaunchFacts:
     ranks: list[str] = field(default_factory=list)  # a line for each, or for each kind
     world_size: int = 1
     nodes: int = 1
-    threads: int = 1  # of each rank
+    threads: int = 1  # for each rank
     num_epochs: int = 0
     total_steps: int = 0  # to the end of the run; fewer if --patience ends it
     best_metric: str = ""
@@ -136,7 +136,7 @@ class LastValidation:
     lang_tgt: str
     rows: list[TextRow]
     attention: list[Attention] = field(default_factory=list)
-    bleu_signature: str = ""  # of sacreBLEU
+    bleu_signature: str = ""  # from sacreBLEU
 
 
 @dataclass(frozen=True)

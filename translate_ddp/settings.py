@@ -35,9 +35,9 @@ WandbMode = Literal["auto", "online", "offline", "disabled"]
 NUMBER_OR_SHARE = re.compile(r"\d+|\d+(\.\d+)?%")
 VALIDATION_SHARE = 0.02
 MAX_HELD_OUT_PAIRS = 3_000  # for validation, of all directions
-MAX_HELD_OUT_EACH = 500  # of each of several directions
-MAX_VALIDATION_PAIRS = 10_000  # of all directions, if the settings name or count them
-MAX_NAMED_LANGUAGES = 12  # of a side
+MAX_HELD_OUT_EACH = 500  # for each of several directions
+MAX_VALIDATION_PAIRS = 10_000  # for all directions, if the settings name or count them
+MAX_NAMED_LANGUAGES = 12  # on a side
 LANGUAGE_CODE = re.compile(rf"(?!.{{{MAX_CODE + 1}}})[A-Za-z]{{2,8}}([_@-][A-Za-z0-9]{{1,8}})*")
 MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
 MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
@@ -141,9 +141,9 @@ class SourceOptions:
 
     src_column: str = ""  # '': the usual names
     tgt_column: str = ""
-    revision: str = ""  # of a dataset of the hub
+    revision: str = ""  # for a dataset of the hub
     quoting: Quoting = "auto"  # what quotes are in tables in text
-    split: str = "train"  # of the rows of a table with a column of splits
+    split: str = "train"  # selects rows of a table with a column of splits
 
 
 @dataclass(frozen=True)
@@ -451,7 +451,7 @@ class TrainConfig:
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "auto"
-    """Validation metric that selects the best epoch, such as BLEU, loss, or that of a direction:
+    """Validation metric that selects the best epoch, such as BLEU, loss, or one direction's:
     en-it/chrf. auto: BLEU; with several directions chrf."""
     patience: int = 0
     """Epochs without a better best_metric after which the run ends; 0: none."""
@@ -606,8 +606,8 @@ class PresetConfig:
 class Config:
     """Train a Transformer for translation, in one process or under torchrun.
 
-    Defaults are those of --preset if it is given before --help; otherwise those of small with
-    --dataset, and those of the demo without.
+    Defaults come from --preset if it is given before --help; otherwise from the preset small with
+    --dataset, and from the preset demo without.
     """
 
     run: PresetConfig = PresetConfig()

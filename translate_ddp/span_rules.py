@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from translate_ddp.text import has_letter
 
 # Scripts without spaces between words, and Korean, whose particles follow a word without one.
-_UNSPACED = (
+UNSPACED_RANGES = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-UNSPACED = re.compile(f"[{_UNSPACED}]")
-BORDER = rf"\s\u200b\"“”„«»…—\u3000-\u303f\uff00-\uffef{_UNSPACED}"  # between chunks
+UNSPACED_CHAR = re.compile(f"[{UNSPACED_RANGES}]")
+BORDER = rf"\s\u200b\"“”„«»…—\u3000-\u303f\uff00-\uffef{UNSPACED_RANGES}"  # between chunks
 OPENING, CLOSING = "([<'‘’¿¡*–-", ".,;:!?।॥؟،؛።)]>'’*–-"  # around a chunk
 BRACKETS = "()", "[]", "<>"
 
-DOMAINS = (  # those of countries that are no words
+DOMAINS = (  # country codes only if they are no words
     "(?:com|org|net|edu|gov|info|io|dev|eu|COM|ORG|NET|EDU|GOV|INFO|IO|DEV|EU"
     "|de|fr|nl|pl|ru|ua|cz|ch|se|dk|pt|gr|br|mx|jp|cn|kr|uk|za|ng|ke|tv)"
 )
@@ -38,15 +38,15 @@ def _one_of(*patterns: str) -> str:
 
 
 # Braces hold two more pairs of braces. Words and spaces alone in braces are text.
-NESTED = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
-FORMAT = r"\s*[\w.]+\s*,\s*(?:number|date|time|spellout|ordinal|duration)\b"
-PHRASE = rf"(?!{FORMAT})\s*[^\W\d_][\w'’,.!?;:()-]*+(?:\s++[\w'’,.!?;:()-]++)+\s*+\}}"
-BRACES = rf"(?:(?<=[$#%@])|(?!\{{{PHRASE})){NESTED}"
+NESTED_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+ICU_FORMAT = r"\s*[\w.]+\s*,\s*(?:number|date|time|spellout|ordinal|duration)\b"
+PHRASE = rf"(?!{ICU_FORMAT})\s*[^\W\d_][\w'’,.!?;:()-]*+(?:\s++[\w'’,.!?;:()-]++)+\s*+\}}"
+BRACES = rf"(?:(?<=[$#%@])|(?!\{{{PHRASE})){NESTED_BRACES}"
 QUOTED = r"`[^`]+`|=(?:\"[^\"<>]*\"|'[^'<>]*')"
 
 VALUE = r"\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)"
 NAME = r"<[A-Za-z][^\s\"'<>]*"
-TAG = _one_of(
+MARKUP_TAG = _one_of(
     r"(?<![%<])(?:<(?=[^\s<>]*\w)[^\s<>]*+>",  # <b>, </b>, <1>; not the signs of a comparison
     rf"{NAME}(?:\s+[\w:.@-]+{VALUE})*\s*/?>",  # <a href="x">
     rf"(?<!\w){NAME}(?:\s+[\w:.@-]+(?:{VALUE})?)+\s*/?>",  # <v Name>
@@ -62,32 +62,32 @@ IN_BRACKETS = _one_of(
     r"[a-z]\w*\s[^\[\]=]*=[^\[\]]*)\]",  # [a b="c"]
     r"[\[{][a-z]+[\]}](?=.{0,300}?[\[{]/[a-z]+[\]}])",  # [b] before [/b]
 )
-SYMBOL = "\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+PICTOGRAPHS = "\u231a-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 WITH_SELECTOR = (
     "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u24c2\u25aa-\u25fe\u2934\u2935\u3297\u3299"
 )
 JOINERS = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
-EMOJI = rf"(?:(?:[{SYMBOL}]|[{WITH_SELECTOR}]\ufe0f|[0-9#*]\ufe0f?\u20e3){JOINERS}*)+"
+EMOJI_SEQUENCE = rf"(?:(?:[{PICTOGRAPHS}]|[{WITH_SELECTOR}]\ufe0f|[0-9#*]\ufe0f?\u20e3){JOINERS}*)+"
 ATOM = _one_of(
-    TAG,
+    MARKUP_TAG,
     IN_BRACKETS,
     r"&(?:[A-Za-z]\w{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});",  # &nbsp;
-    EMOJI,
+    EMOJI_SEQUENCE,
     r"(?<=[^\s\\:/(])\\[nrtN](?![a-z]*[{\[])",  # \n, but no path and no command of TeX
     r"\\[nrtN](?![A-Za-z])",
     r"\*\|[\w:]+\|\*",  # *|NAME|*
-    rf"(?<![$#%@])(?=\{{\{{?[%#/\\!]){NESTED}",  # {% if x %}, {{/if}}
+    rf"(?<![$#%@])(?=\{{\{{?[%#/\\!]){NESTED_BRACES}",  # {% if x %}, {{/if}}
     rf"(?:(?<![\w:\\/.$%}}])|(?=\\[A-Za-z]+[\[{{]))\\[A-Za-z]\w*\*?"  # \textbf{x}
-    rf"(?:\[[^\[\]]*\])?(?:{NESTED})*",
-    rf"(?<![\w&#/])#(?:[\w-]*[{_UNSPACED}][\w-]*(?:#|\b)",  # topics: #word, #話題#
+    rf"(?:\[[^\[\]]*\])?(?:{NESTED_BRACES})*",
+    rf"(?<![\w&#/])#(?:[\w-]*[{UNSPACED_RANGES}][\w-]*(?:#|\b)",  # topics: #word, #話題#
     r"[^\W\d_][^\s#@.,;:!?…'\"()\[\]{}<>«»„“”‘’、。！？।]*(?:#(?!\w))?)",
     r"(?<![\w$])\$[0-9](?![\w$%/-]|[.,][0-9]| (?:[mbtr]+illion|hundred|thousand)\b)",  # $1
 )
-FIRST = rf"<\[{{&\\#${SYMBOL}{WITH_SELECTOR}"  # characters of an atom, but for digits and *
+FIRST = rf"<\[{{&\\#${PICTOGRAPHS}{WITH_SELECTOR}"  # characters of an atom, without digits and *
 SIGNS = rf"{FIRST}0-9*%@_=|~^/`.:"
 WINDOWS_PATH = (
     r"(?<![A-Za-z0-9])(?:[A-Za-z]:|\\)\\"
-    rf"(?:[^\s<>\"|?*]*?\.(?:{EXTENSIONS})(?=[{_UNSPACED}])|[^\s<>\"|?*]*[^\s<>\"|?*.,;:!)])"
+    rf"(?:[^\s<>\"|?*]*?\.(?:{EXTENSIONS})(?=[{UNSPACED_RANGES}])|[^\s<>\"|?*]*[^\s<>\"|?*.,;:!)])"
 )
 # Most words are passed over at once. Each match succeeds, so that no text is searched twice.
 SCAN = re.compile(
@@ -136,14 +136,14 @@ PLACEHOLDER = re.compile(
         r"[A-Z][A-Z0-9]*(?:[/–-][A-Z0-9]+)+)\Z",
     )
 )
-END = re.compile(r"[^\W\d_]+[.!?…]+(?=(?:\{[0-9]*\}|%[sd])+\Z)")  # of a sentence: Read.{0} Next
+END = re.compile(r"[^\W\d_]+[.!?…]+(?=(?:\{[0-9]*\}|%[sd])+\Z)")  # a sentence's: Read.{0} Next
 SUFFIX = re.compile(r"(?:(?<=\})|(?<=%[sdi]))(?:-[a-z]{2,})+\Z")  # {n}-day
 
-DATE = r"(?:[0-9]{1,2}\.[0-9]{1,2}\.(?:[0-9]{2}){1,2}|[0-9]{4}\.[01][0-9]\.[0-3][0-9])"  # or a time
-NUMBER = re.compile(  # no times, thousands or decimals; of dates, years between spaces
+DATE_OR_TIME = r"(?:[0-9]{1,2}\.[0-9]{1,2}\.(?:[0-9]{2}){1,2}|[0-9]{4}\.[01][0-9]\.[0-3][0-9])"
+LONG_NUMBER = re.compile(  # no times, thousands or decimals; of dates, years between spaces
     _one_of(
         # Versions and addresses: 1.2.3rc1, v2.0, 10.0.0.1:8080
-        rf"(?<![\w.])(?!{DATE}(?![\w.]*[0-9]))(?![0-9]{{1,3}}(?:\.[0-9]{{3}})+(?![0-9.]*[0-9]))"
+        rf"(?<![\w.])(?!{DATE_OR_TIME}(?![\w.]*[0-9]))(?![0-9]{{1,3}}(?:\.[0-9]{{3}})+(?![0-9.]*[0-9]))"
         r"(?:[vV]?[0-9]+(?:\.[0-9]+){2,}|[vV][0-9]+\.[0-9]+)"
         r"(?:-?(?:alpha|beta|a|b|rc|dev|post)\.?[0-9]*)?(?:[:/][0-9]+)?(?!\w)",
         # Numbers with hyphens: 1-800-555-1234
@@ -161,9 +161,9 @@ SPACED_NUMBER = re.compile(
         r"(?<![\w.+])\+[0-9]{1,3}(?=(?:[ ()/-]{0,2}[0-9]){6})(?:[ /-]?\(?[0-9]{1,12}+\)?){1,6}"
         r"(?!\w|[.,][0-9])",
         # 089 1234567; no date
-        rf"(?<![^\W{_UNSPACED}])(?<![.,/-])(?!0[0-9]([ /-])[0-9]{{2}}\1[0-9]{{4}}(?![0-9]))"
+        rf"(?<![^\W{UNSPACED_RANGES}])(?<![.,/-])(?!0[0-9]([ /-])[0-9]{{2}}\1[0-9]{{4}}(?![0-9]))"
         rf"(?=0(?:[ /-]?[0-9]){{7}})0[0-9]{{1,4}}(?:[ /-][0-9]{{2,8}}){{1,4}}"
-        rf"(?![^\W{_UNSPACED}]|[.,/-][0-9])",
+        rf"(?![^\W{UNSPACED_RANGES}]|[.,/-][0-9])",
         # DE89 3704 0044 0532 0130 00
         r"(?<!\w)[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4})?(?: ?[0-9]{4}){2,6}(?: ?[0-9]{1,3})?(?!\w)",
     )
@@ -202,7 +202,7 @@ def find_spans(text: str) -> list[tuple[int, int]]:
 
 
 def merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The places in order; those that overlap are one."""
+    """The places in order; overlapping places are one."""
     found = list[tuple[int, int]]()
     for start, end in sorted(places):
         if found and start < found[-1][1]:
@@ -234,4 +234,4 @@ def _in_chunk(chunk: str) -> list[tuple[int, int]]:
     if PLACEHOLDER.search(core):
         suffix = SUFFIX.search(core)
         return [(start, start + suffix.start() if suffix else end)]
-    return [(start + each.start(), start + each.end()) for each in NUMBER.finditer(core)]
+    return [(start + each.start(), start + each.end()) for each in LONG_NUMBER.finditer(core)]

@@ -17,12 +17,12 @@ from itertools import accumulate, chain, groupby, islice, pairwise
 from typing import Literal, NamedTuple
 
 from translate_ddp.errors import UserError
-from translate_ddp.span_rules import EMOJI, UNSPACED, find_spans, merged
+from translate_ddp.span_rules import EMOJI_SEQUENCE, UNSPACED_CHAR, find_spans, merged
 from translate_ddp.text import normalize
 
 MARK = "\ufdd0"  # Unicode keeps this character for use within a program
-MARKS = re.compile(f"{MARK}+")  # spans without text between them are one for a model
-WORD = "\u01c0"  # a letter without case: what a span is for the rules of sentences
+MARK_RUN = re.compile(f"{MARK}+")  # spans without text between them are one for a model
+SPAN_LETTER = "\u01c0"  # a letter without case: what a span is for the rules of sentences
 LINE_BREAKS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]+")
 # As HTML and programs write them, too: \n as two characters, but in no path and no command of TeX.
 WRITTEN_BREAKS = re.compile(
@@ -30,7 +30,7 @@ WRITTEN_BREAKS = re.compile(
     rf"|({LINE_BREAKS.pattern}|<[bB][rR]\b[^<>]*>"
     r"|(?<!\\)(?:\\r)?\\[nN](?![a-z])|(?<=[^\s\\({$])(?:\\r)?\\[nN])"
 )
-# Of Markdown: front matter, and fenced code, which without another fence goes on to the end.
+# Markdown's front matter, and fenced code, which without another fence goes on to the end.
 CODE = (
     r"(?ms)(\A(?:---|\+\+\+)[ \t\r]*\n.*?^(?:---|\+\+\+|\.\.\.)[ \t\r]*$"
     r"|^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}+|~{3,}+)[^`\n]*\n.*?(?:^[ \t>]*\2[`~]*|\Z))"
@@ -46,7 +46,7 @@ INLINE = frozenset(
 )
 NOT_TRANSLATED = frozenset("script style pre code textarea".split())
 WITHOUT_END = frozenset("area base br col embed hr img input link meta source track wbr".split())
-ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
+HTML_ENTITY = re.compile(r"(&(?:[A-Za-z]\w{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});)")
 LONG_ENTITY = re.compile(r"&(?=#\d{8})")  # is none: Python reads no number of 4,301 digits
 # Also <color=red> and [b] of other markup.
 ELEMENT = re.compile(
@@ -68,7 +68,7 @@ class Line(NamedTuple):
     spans: tuple[Span, ...] = ()
 
     def restored(self, escape: Escape = str) -> str:
-        """The source, as it was but for white space."""
+        """The source, as it was, except for white space."""
         return restore(self.text, [span.source for span in self.spans], escape)
 
     def kept(self, escape: Escape = str) -> str:
@@ -78,7 +78,7 @@ class Line(NamedTuple):
     def runs(self) -> list[tuple[Span, ...]]:
         """The spans of each run of marks, for which a model has one token."""
         spans = iter(self.spans)
-        return [tuple(islice(spans, len(run))) for run in MARKS.findall(self.text)]
+        return [tuple(islice(spans, len(run))) for run in MARK_RUN.findall(self.text)]
 
 
 def restore(text: str, spans: Iterable[str], escape: Escape = str) -> str:
@@ -93,7 +93,7 @@ def interleaved(text: str, spans: Iterable[str], escape: Escape = str) -> list[s
 
 
 def keeps_elements(spans: Sequence[Span]) -> bool:
-    """Whether elements are nested, also those of which only the start or the end is here."""
+    """Whether elements are nested, also where only the start or the end is here."""
     numbers = [span.element for span in spans]
     starts = {number for number in numbers if number > ALONE}
     opened = sorted(-number for number in numbers if number < 0 and -number not in starts)
@@ -176,7 +176,7 @@ def _parts(text: str, places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, 
 
 
 def _normalized(text: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """The text, normalized but for these places, and where they are in it."""
+    """The text, normalized except in these places, and where they are in it."""
     found, moved = "", list[tuple[int, int]]()
     for part, is_span in _parts(text, places):
         start = len(found)
@@ -230,7 +230,9 @@ def _unescape(text: str) -> str:
     return html.unescape(LONG_ENTITY.sub("&amp;", text))
 
 
-def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) -> list[str | Line]:
+def sentences_of_line(
+    line: Line, find: Callable[[str], list[slice]], escape: Escape = str
+) -> list[str | Line]:
     """The sentences that `find` finds in a line, and what stands between them as texts.
 
     Tags do not count for the rules of sentences; emoji are themselves, other spans words. A
@@ -266,7 +268,9 @@ def cut(line: Line, find: Callable[[str], list[slice]], escape: Escape = str) ->
 
 def _word(span: Span) -> str:
     """What a span is for the rules of sentences."""
-    return " " if is_space(span.source) else "\u263a" if re.match(EMOJI, span.source) else WORD
+    if is_space(span.source):
+        return " "
+    return "\u263a" if re.match(EMOJI_SEQUENCE, span.source) else SPAN_LETTER
 
 
 class Glossary:
@@ -306,7 +310,7 @@ def is_within_word(text: str, at: int) -> bool:
     """Whether the characters before and after this place are of one word."""
     around = text[at - 1 : at + 1] if at else ""
     return len(around) == 2 and all(
-        unicodedata.category(each)[0] in "LNM" and not UNSPACED.match(each) for each in around
+        unicodedata.category(each)[0] in "LNM" and not UNSPACED_CHAR.match(each) for each in around
     )
 
 
@@ -397,7 +401,7 @@ def _html_lines(source: str) -> Iterator[str | list[str | Span]]:
     for (start, end), (_, kind) in zip(pairwise([*starts, len(source)]), parser.found, strict=True):
         raw = source[start:end]
         if kind == "text":
-            for spaces, parts in groupby(filter(None, ENTITY.split(raw)), is_space):
+            for spaces, parts in groupby(filter(None, HTML_ENTITY.split(raw)), is_space):
                 if spaces:
                     line += [Span(part, part) for part in parts]
                 else:
@@ -419,7 +423,7 @@ class _Parser(HTMLParser):
         super().__init__()
         self.found: list[tuple[tuple[int, int], str]] = []
         self._kept = ""  # the element in which nothing is translated
-        self._depth = 0  # of elements of that name
+        self._depth = 0  # open elements of that name
 
     def _add(self, kind: str) -> None:
         # A "<" that begins no tag arrives as a piece of its own.

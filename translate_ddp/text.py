@@ -9,7 +9,7 @@ import langcodes
 
 # No escapes of regular expressions: exported tokenizers use the same patterns in another dialect.
 # Both kinds come with text that is pasted, and split words into bytes that a model hardly knows.
-SPACES = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+WHITE_SPACE = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 # Soft hyphens, zero-width spaces, marks of direction, byte order marks; not the joiners U+200C and
 # U+200D, which Persian and Indic scripts need.
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
@@ -23,23 +23,23 @@ JAPANESE: frozenset[str] = frozenset(["ja"])
 SOUTHEAST_ASIAN: frozenset[str] = frozenset("th lo km my shn".split())
 TIBETAN: frozenset[str] = frozenset("bo dz".split())
 GREEK: frozenset[str] = frozenset("el grc".split())
-DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # of their own letter: i, ı
+DOTTED_I: frozenset[str] = frozenset("tr az crh gag".split())  # with a letter of their own: i, ı
 # Marks that only end sentences; text may go on without a space. The Burmese U+104A, the Ethiopic
 # U+1361 and the Tibetan U+0F0D also separate phrases.
 FULL_STOPS = "。｡！？।॥؟۔።፧፨։။។៕᠃᠉᱾᱿꯫"
 # What may end a sentence. A quotation mark or bracket behind it is left as it is.
 END_PUNCTUATION = f".!?…‼⁇⁈⁉．;၊།{FULL_STOPS}"
-# The marks of word processors and phones as those of a keyboard.
+# The marks of word processors and phones as marks of a keyboard.
 PLAIN_MARKS = str.maketrans(
     {**dict.fromkeys("‘’ʼ´‚", "'"), **dict.fromkeys("“”„", '"'), **dict.fromkeys("‐‑–—−", "-")}
     | {"…": "..."}
 )
 # A number: 12, 1,234.5 and 3,5; of 3:30 and 12.5.2024 each part.
-NUMBER = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
+NUMERAL = re.compile(r"\d{1,3}(?:[.,'’٬ ]\d{2,3})+(?!\d)(?:[.,٫]\d+)?|\d+[.,٫]\d+(?![.,]?\d)|\d+")
 OTHER_NUMERALS = re.compile(r"\b[IVXL]{2,}|[½¼¾〇一二三四五六七八九十百千万萬億亿兆십백천만억조]")
 # Codes that are no ISO 639 codes, or not the usual one of the language.
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
-UNSPACED = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
+UNSPACED_LANGUAGES = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
 _decompose = partial(unicodedata.normalize, "NFD")
 
@@ -54,7 +54,7 @@ def normalize(text: str) -> str:
     # Invisible characters and all white space but the space are not printable.
     if text.isprintable() and "  " not in text:
         return _compose(text).strip(" ")
-    return re.sub(SPACES, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
+    return re.sub(WHITE_SPACE, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
 
 
 def _compose(text: str) -> str:
@@ -79,7 +79,7 @@ def has_letter(text: str) -> bool:
 
     Raised letters, as in 5º, and marks that repeat or lengthen others are no letters.
     """
-    found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # of the emoji, only ℹ is a letter
+    found = filter(str.isalpha, text.replace("ℹ\ufe0f", ""))  # among emoji, only ℹ is a letter
     return any(c not in "ªº" and unicodedata.category(c) != "Lm" for c in found)
 
 
@@ -96,8 +96,8 @@ def lacks_number(source: str, translation: str) -> bool:
     runs = {*re.findall(r"\d+", translation)}
     given = runs | {run[2:] for run in runs if len(run) == 4}
     given |= {str(int(run) + 12) for run in runs if len(run) < 3 and int(run) < 12}
-    values = [*map(_scientific, NUMBER.findall(translation))]
-    for number in NUMBER.findall(source):
+    values = [*map(_scientific, NUMERAL.findall(translation))]
+    for number in NUMERAL.findall(source):
         large = [run for run in re.findall(r"\d+", number) if (len(run), run) > (2, "12")]
         if not all(run in given or (len(run) == 4 and run[2:] in runs) for run in large):
             digits, power = _scientific(number)  # no word means ten or a hundred times as much
@@ -124,7 +124,7 @@ def base_language(code: str) -> str:
     return (_base_of if len(code) <= MAX_CODE else _base_of.__wrapped__)(code)
 
 
-@lru_cache(maxsize=1024)  # of codes, not of long texts
+@lru_cache(maxsize=1024)  # for codes, not for long texts
 def _base_of(code: str) -> str:
     base = re.split("[-_@]", code)[0].lower()
     with suppress(langcodes.LanguageTagError):
@@ -137,7 +137,7 @@ def _base_of(code: str) -> str:
 
 def separates_words(language: str) -> bool:
     """Whether the language writes spaces between words."""
-    return base_language(language) not in UNSPACED
+    return base_language(language) not in UNSPACED_LANGUAGES
 
 
 def lower(text: str, language: str) -> str:

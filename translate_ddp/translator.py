@@ -54,8 +54,8 @@ from translate_ddp.spans import (
     Markup,
     Protection,
     Span,
-    cut,
     lines_of,
+    sentences_of_line,
 )
 from translate_ddp.text import base_language, has_letter
 from translate_ddp.training.checkpoint import CheckpointStore
@@ -64,7 +64,7 @@ from translate_ddp.training.state import RunState
 
 HTML = partial(html.escape, quote=False)
 ESCAPES: dict[Markup, Escape] = {"text": str, "markdown": str, "html": HTML}
-OnMessage = Callable[[int, str], None]  # of the index of a text, and a message about it
+OnMessage = Callable[[int, str], None]  # receives the index of a text, and a message about it
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Translator:
         return cls(*open_exported(folder, threads_per_process(read_launch(os.environ))))
 
     def to(self, target: str = "", source: str = "", pivot: str = "") -> "Translator":
-        """The same model in the direction of these languages; "": that of the only one that fits.
+        """The same model in the direction of these languages; "": the only one that fits.
 
         With a language `pivot`, it translates in two steps: into that language, and from it. Raises
         UserError if it has no such direction, or several.
@@ -241,7 +241,7 @@ class Translator:
             if isinstance(parts, str):
                 yield parts
             elif has_letter((line := protection.line(parts, escape)).text):
-                yield from cut(line, find, escape)
+                yield from sentences_of_line(line, find, escape)
             elif any(span.source != span.target for span in line.spans):
                 yield line.kept(escape)
             else:
@@ -343,10 +343,10 @@ class Translator:
         width 1 is greedy. The sentences of a text are translated one by one, unless `split` is
         "none"; the second translation of a text consists of the second of each sentence. Text
         without letters stays as it is, and so do the tags of html as `markup` and what `protection`
-        protects (by default that of the model). A sentence longer than in training is cut into
+        protects (by default the model's). A sentence longer than in training is cut into
         parts; `report` gets the index of its text and a message. `on_done` receives numbers of
         finished texts, estimated from finished parts. `to`, `source` and `pivot` choose a direction
-        as the method `to` does; the sentences and scores of a pivot's translations are those of the
+        as the method `to` does; the sentences and scores of a pivot's translations come from the
         second step. Raises ValueError for unusable settings, UserError for an unknown direction.
         """
         if isinstance(texts, str):  # a sequence of characters
@@ -385,7 +385,7 @@ class Translator:
         def on_cut(line: int, tokens: int, parts: int) -> None:
             report(
                 places[line],
-                f"a sentence of {tokens:,} tokens, longer than those of training (up to "
+                f"a sentence of {tokens:,} tokens, longer than in training (up to "
                 f"{self.facts.longest_source:,}), is translated in {parts} parts.",
             )
 
@@ -408,7 +408,7 @@ class Translator:
             sentence = next(rest)
             if between.strip(" "):
                 parts += [Sentence.kept(kept, kept) for kept in [between.strip()] if kept]
-            elif parts:  # spaces are those of the target language
+            elif parts:  # with the target language's spaces
                 between = space_between(self.lang_tgt) * bool(text and sentence.text)
             text, between = text + between + sentence.text, ""
             parts.append(sentence)

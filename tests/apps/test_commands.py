@@ -92,7 +92,7 @@ def test_sentence_longer_than_training_is_translated_in_parts(
     assert sum(parts[1:], []) == ids
     assert all(limit / 2 < len(part) <= limit for part in parts[1:-1])
     assert all(text.endswith(",") for text in translator.tokenizer.decode(parts[1:]))
-    expected = f"a sentence of {len(ids)} tokens, longer than those of training (up to {limit}), is"
+    expected = f"a sentence of {len(ids)} tokens, longer than in training (up to {limit}), is"
     assert str(warned[0].message) == f"Text 1: {expected} translated in {len(parts) - 1} parts."
     assert warned[0].filename == __file__
     best = [best.ids for (best,) in translator.engine.translate([*parts], NBestConfig(1))]

@@ -26,7 +26,7 @@ from translate_ddp.apps.exporting.trained_model import (
     choose_sentences,
 )
 from translate_ddp.errors import UserError
-from translate_ddp.runtime.files import publish
+from translate_ddp.runtime.files import publish_output
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator
 
@@ -132,7 +132,7 @@ def test_export_that_is_not_the_same_leaves_nothing(
 def test_existing_output_is_not_touched(tmp_path: Path, make: Callable[[Path], None]):
     make(tmp_path / "output")
     with pytest.raises(UserError, match="output exists already: delete it, or pass another"):
-        publish(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
+        publish_output(tmp_path / "output", lambda path: pytest.fail("nothing may be computed"))
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 
 
@@ -145,7 +145,7 @@ def test_output_that_appears_during_the_export_is_kept(tmp_path: Path):
         return Verification([])
 
     with pytest.raises(UserError, match="exists already"):
-        publish(output, write)
+        publish_output(output, write)
     assert output.read_text() == "of another process" and len(list(tmp_path.iterdir())) == 1
 
 
@@ -169,7 +169,7 @@ def test_all_files_of_an_output_are_synced_before_it_has_its_name(
 
     monkeypatch.setattr(os, "fsync", record_sync)
     monkeypatch.setattr(Path, "rename", record_rename)
-    publish(tmp_path / "output", write)
+    publish_output(tmp_path / "output", write)
     assert calls[-1] == "renamed to output" and {*calls} > {"inner", "model.bin"}
     assert (tmp_path / "output" / "inner" / "model.bin").read_bytes() == b"weights"
 
@@ -180,9 +180,9 @@ def test_missing_folder_and_full_disk_are_one_error(tmp_path: Path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(UserError, match="There is no folder"):
-        publish(tmp_path / "no" / "output", write)
+        publish_output(tmp_path / "no" / "output", write)
     with pytest.raises(UserError, match="output cannot be written: No space left on device"):
-        publish(tmp_path / "output", write)
+        publish_output(tmp_path / "output", write)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,10 +14,10 @@ from translate_ddp.spans import (
     Markup,
     Protection,
     Span,
-    cut,
     keeps_elements,
     lines_of,
     restore,
+    sentences_of_line,
     terms_of,
 )
 
@@ -90,7 +90,7 @@ def items(text: str, markup: Markup = "text", protection: Protection | None = No
             found += line
             continue
         marked = (protection or Protection()).line(line, escape)
-        for each in cut(marked, _sentences, escape):
+        for each in sentences_of_line(marked, _sentences, escape):
             is_text = isinstance(each, str)
             found += each if is_text else f"⟦{restore(each.text, _targets(each), escape)}⟧"
     return found
@@ -139,7 +139,7 @@ def test_written_breaks_end_lines(text: str, expected: str | None):
     ],
 )
 def test_a_span_at_the_end_of_a_sentence_does_not_hide_the_end(text: str, expected: list[str]):
-    found = cut(Protection().line([text]), find_sentences)
+    found = sentences_of_line(Protection().line([text]), find_sentences)
     assert [x if isinstance(x, str) else x.restored() for x in found if x] == expected
 
 

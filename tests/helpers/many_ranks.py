@@ -109,7 +109,7 @@ def simulate(size: int) -> Simulation:
         # On a slow machine, ranks would print notices, and make more requests.
         with (
             patch.object(peers, "CONFIRMATION_SECONDS", TIMEOUT_SECONDS),
-            patch.object(peers, "WAIT_SECONDS", TIMEOUT_SECONDS),
+            patch.object(peers, "KEY_WAIT_SECONDS", TIMEOUT_SECONDS),
             patch.object(peers, "REPLY_SECONDS", TIMEOUT_SECONDS),
         ):
             ranks = list(pool.map(lambda rank: join(server.port, rank, size), range(size)))

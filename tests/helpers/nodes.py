@@ -198,7 +198,7 @@ def move_to_node(node: int, namespaces: Sequence[str]) -> None:
 def train_on_node(namespaces: list[str], flags: list[list[str]], lock_seconds: float) -> None:
     from translate_ddp.runtime import run_folder
 
-    run_folder.WAIT_SECONDS = lock_seconds  # all nodes have one kernel
+    run_folder.LOCK_SECONDS = lock_seconds  # all nodes have one kernel
     rank = int(os.environ["RANK"])
     os.environ.update({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"})
     move_to_node(rank, namespaces)

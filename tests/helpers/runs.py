@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, DamagedFile, load, verify
+from translate_ddp.training.checkpoint import CheckpointStore, DamagedFile, load, verify_file
 
 NOT_COMPARED = ("time", "train/tokens_per_second")
 
@@ -56,9 +56,9 @@ def last_state(folder: Path) -> dict[str, Any]:
 
 
 def damage(path: Path) -> str | None:
-    """What `verify` finds wrong with a file."""
+    """What `verify_file` finds wrong with a file."""
     try:
-        verify(path)
+        verify_file(path)
     except DamagedFile as error:
         return str(error)
     return None

@@ -12,7 +12,7 @@ from translate_ddp.data.batches import empty_batch
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
 from translate_ddp.modeling import fused_losses, kernels
 from translate_ddp.modeling import loss as loss_module
-from translate_ddp.modeling.loss import Objective, cut, simcut_loss, token_loss
+from translate_ddp.modeling.loss import Objective, cutoff, simcut_loss, token_loss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig, ModelConfig
 
@@ -148,7 +148,7 @@ def test_cut_replaces_ordinary_tokens_at_its_rate_and_no_special_or_extra_ones()
     tokens_BT = torch.randint(4, 100, (300, 100))
     tokens_BT[:, :4] = torch.arange(4)
     tokens_BT[:, -2:] = torch.tensor([100, 101])
-    cut_BT = cut(tokens_BT, num_text=100)
+    cut_BT = cutoff(tokens_BT, num_text=100)
     changed_BT = cut_BT != tokens_BT
     assert not changed_BT[:, :4].any() and not changed_BT[:, -2:].any()
     assert (cut_BT[changed_BT] == UNK).all()

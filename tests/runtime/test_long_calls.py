@@ -17,7 +17,7 @@ from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.runtime import files
 from translate_ddp.runtime.long_calls import PROGRESS, BackgroundThread, try_for
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, verify
+from translate_ddp.training.checkpoint import CheckpointStore, verify_file
 
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
@@ -30,7 +30,7 @@ def heartbeats_of(work: Callable[[], object]) -> int:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(files, "IO_CHUNK_BYTES", 1000)
     monkeypatch.setattr(files, "SYNC_BYTES", 4000)
 
 
@@ -64,7 +64,7 @@ def test_saving_and_verifying_a_checkpoint_send_heartbeats(tmp_path: Path, small
     state = make_state(1, model={"weights": torch.ones(10_000)})
     assert heartbeats_of(lambda: store.save(state)) > 40
     (checkpoint,) = store.list()
-    assert heartbeats_of(lambda: verify(checkpoint.path)) == 1  # of 16 MiB
+    assert heartbeats_of(lambda: verify_file(checkpoint.path)) == 1  # of 16 MiB
     content = checkpoint.path.read_bytes()
     chunks: list[bytes] = []
     count = heartbeats_of(lambda: chunks.extend(files.read_chunks(checkpoint.path, 1000)))

@@ -114,7 +114,7 @@ def open_and_close_a_world() -> None:
 
 def join_in_a_hurry() -> None:
     module.MIN_RENDEZVOUS_SECONDS, module.NOTICE_SECONDS = 1.5, 0.6
-    module.WAIT_SECONDS = 0.2
+    module.KEY_WAIT_SECONDS = 0.2
     open_and_close_a_world()
 
 

@@ -11,7 +11,7 @@ from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_tree, checkpoints, last_state
-from translate_ddp.console import Progress
+from translate_ddp.console import ProgressBar
 from translate_ddp.data.batches import Step
 from translate_ddp.runtime.peers import Termination
 from translate_ddp.runtime.run_folder import RunFolder
@@ -30,7 +30,7 @@ def train_with_a_slow_disk(flags: list[str]) -> None:
         assert may_write.wait(60), "the training waits for the disk"
         return save(*arguments, **options)
 
-    def step_with_file(self: Trainer, step: Step, progress: Progress) -> None:
+    def step_with_file(self: Trainer, step: Step, progress: ProgressBar) -> None:
         if self.position.global_step == 5 and self.world.is_main:
             may_write.set()
             processes.wait_until(lambda: self.checkpoints.is_written)

@@ -158,12 +158,12 @@ def test_damaged_epoch_is_not_replaced_by_another(store: CheckpointStore):
 def test_newest_and_best_epoch_are_verified_once_each(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch, best: int
 ):
-    verified, verify = list[str](), checkpoint.verify
+    verified, verify = list[str](), checkpoint.verify_file
     position = Position(epoch=3, global_step=3, best_epoch=best)
     store.save(make_state(2, position=replace(position, global_step=2)), epoch=2)
     store.save(make_state(3, position=position), epoch=3)
     monkeypatch.setattr(
-        checkpoint, "verify", lambda path: (verified.append(path.name[7:17]), verify(path))
+        checkpoint, "verify_file", lambda path: (verified.append(path.name[7:17]), verify(path))
     )
     assert store.find("best", World()).checkpoint.epoch == best
     assert verified == ["epoch_0003", "epoch_0002"][: 4 - best]

@@ -105,7 +105,7 @@ def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
 )
 def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     output = run.start(size=3, fault=fault).fail()
-    message = "error: Weights or optimizer of rank 1 differ from those of the other ranks at step 8"
+    message = "error: Weights or optimizer of rank 1 differ from the other ranks' state at step 8"
     assert output.count(message) == 1
     assert run.saved_steps == [4]
     run.start(size=3).succeed()

@@ -25,7 +25,7 @@ from translate_ddp.training.run_info import count_steps, short_name
 def train(arguments: list[str]) -> None:
     """`train.py`, with a stand-in for the process that writes the page."""
     report_sink.MODULE = "tests.helpers.page_process"
-    report_sink.END_SECONDS = run_module.RECORD_SECONDS = processes.SECONDS
+    report_sink.REPORT_END_SECONDS = run_module.RECORD_SECONDS = processes.SECONDS
     report_sink.MAX_TOKENS = 1000  # a tiny model writes bytes that are no text, and many
     processes.run_train(arguments)
 
@@ -37,7 +37,7 @@ def start(run: Run, *flags: str, size: int = 1, fault: str = "") -> processes.Jo
 
 def train_with_page(arguments: list[str]) -> None:
     """`train.py`, which waits for its page as long as that takes."""
-    report_sink.END_SECONDS = processes.SECONDS
+    report_sink.REPORT_END_SECONDS = processes.SECONDS
     processes.run_train(arguments)
 
 

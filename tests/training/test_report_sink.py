@@ -22,7 +22,7 @@ ROWS = [
     for n in range(9)
 ]
 SCORES = {"validation/loss": 2.5, "epoch": 1.0}
-LONGEST = report_sink.END_SECONDS
+LONGEST = report_sink.REPORT_END_SECONDS
 
 
 def attend(row: int, predicted: str) -> Attention | None:
@@ -33,7 +33,7 @@ def attend(row: int, predicted: str) -> Attention | None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run with metrics; the process of the page is a stand-in."""
     monkeypatch.setattr(report_sink, "MODULE", "tests.helpers.page_process")
-    monkeypatch.setattr(report_sink, "END_SECONDS", SECONDS)
+    monkeypatch.setattr(report_sink, "REPORT_END_SECONDS", SECONDS)
     monkeypatch.setattr(report_sink, "KILL_SECONDS", SECONDS)
     (tmp_path / "metrics.jsonl").touch()
     (tmp_path / "STATUS.json").write_text('{"state": "failed", "reason": "The disk is full."}')
@@ -204,7 +204,7 @@ def test_end_of_a_run_waits_as_long_as_it_may_and_no_longer_than_ten_seconds(
     most: float,
 ):
     assert LONGEST == 10
-    monkeypatch.setattr(report_sink, "END_SECONDS", most)
+    monkeypatch.setattr(report_sink, "REPORT_END_SECONDS", most)
     monkeypatch.setattr(report_sink, "PAGE_SECONDS", 20)  # then it ends by itself: "failed"
     (folder / "hang").touch()
     open_logbook().close(seconds=seconds)

@@ -18,7 +18,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import CheckpointConfig, DistributedConfig
 from translate_ddp.training import checkpoint
-from translate_ddp.training.checkpoint import CheckpointStore, verify
+from translate_ddp.training.checkpoint import CheckpointStore, verify_file
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.run import find_preload, lock_run_folder
 
@@ -49,9 +49,9 @@ def resume_on_three_nodes(folder: str, lacks: list[int], gone: list[str]) -> Non
 
     def print_and_verify(path: Path) -> None:
         print("verifies", path.name, flush=True)
-        verify(path)
+        verify_file(path)
 
-    checkpoint.verify = print_and_verify
+    checkpoint.verify_file = print_and_verify
     with open_world(DistributedConfig()) as world:
         _, world = lock_run_folder(folder, world)
         store = StaleStore(CheckpointConfig(folder), lacks[world.rank], gone[world.rank])

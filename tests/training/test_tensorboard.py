@@ -21,7 +21,7 @@ PATIENT = "from translate_ddp.training import trackers; trackers.START_SECONDS =
 
 
 def train(arguments: list[str]) -> None:
-    trackers.START_SECONDS = trackers.END_SECONDS = 600
+    trackers.START_SECONDS = trackers.TRACKER_END_SECONDS = 600
     processes.run_train(arguments)
 
 

@@ -50,7 +50,7 @@ def train(arguments: list[str], bounds: dict[str, float]) -> None:
 
 def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str], tmp_path: Path):
     # Closing takes as long as a launcher waits before it kills the ranks.
-    bounds = {"END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
+    bounds = {"TRACKER_END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}
     with WandbServer("hangs after init") as server:
         variables = {
             "WANDB_MODE": "online",

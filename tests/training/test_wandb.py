@@ -185,7 +185,7 @@ def test_server_lost_during_the_run_costs_one_message_and_no_record(
             logbook.log(step, {{"train/loss": 1.5}})
         {end}
     """
-    bounds = {"UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
+    bounds = {"WANDB_UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
     command = wandb_child(tmp_path, script, bounds=bounds)
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
     status, message = output.splitlines()

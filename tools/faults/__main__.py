@@ -22,7 +22,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from translate_ddp.console import Progress, print_line
+from translate_ddp.console import ProgressBar, print_line
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "benchmarks/results/faults.md"
@@ -54,7 +54,7 @@ def main() -> None:
         parser.error(f"no such fault: {', '.join(sorted(unknown))}")
     found = dict(ROW.findall(RECORD.read_text(encoding="utf-8"))) if RECORD.exists() else {}
     names = given.names or list(faults)
-    bar = closing(Progress("Faults", len(names)))
+    bar = closing(ProgressBar("Faults", len(names)))
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch, bar as progress:
         copy_checkout(Path(scratch))
         for name in names:

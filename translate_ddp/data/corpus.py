@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from translate_ddp.console import Progress, print_line
+from translate_ddp.console import ProgressBar, print_line
 from translate_ddp.data.cleaned_corpus import (
     CLEANED,
     LABELS_FILE,
@@ -317,7 +317,7 @@ class Cleaning:
     def _cleaned(self, rows: Rows, level: CleanLevel) -> Iterator[CleanedRows]:
         """The batches of a source, with the labels of the level."""
         read, label = 0, f"Reading {rows.name}"
-        with Progress(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
+        with ProgressBar(label, rows.size, shown=self._shown, scaled=True, leave=False) as progress:
             batches = batched_rows(rows.numbered(progress.advance))
             for batch in map_in_processes(partial(clean_rows, level), batches):
                 read += len(batch.records)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from translate_ddp.console import Progress, counted, print_line, size
+from translate_ddp.console import ProgressBar, counted, print_line, size
 from translate_ddp.data.augmentation import count_variants, perturb_some
 from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.data.corpus import (
@@ -353,7 +353,7 @@ def encode(
     """
     fits = []
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress("Encoding", total, shown=shown, leave=False))
+        progress = stack.enter_context(ProgressBar("Encoding", total, shown=shown, leave=False))
         plain = stack.enter_context(PairWriter(stem))
         variants = encoder.num_variants and stack.enter_context(PairWriter(stem.parent / VARIANTS))
         for encoded in map_in_processes(encoder, batches):

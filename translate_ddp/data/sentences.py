@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from translate_ddp.spans import WORD as SPAN
+from translate_ddp.spans import SPAN_LETTER
 from translate_ddp.text import CHINESE, FULL_STOPS, GREEK, JAPANESE, base_language, has_letter
 
 Match = re.Match[str]
@@ -37,7 +37,7 @@ EMOJI = "\u2190-\u2bff\u200d\ufe0f\U0001f000-\U0001faff"
 NOTE = (
     r"\s?\[\^?\d[\d,;–\- ]{0,12}\]|\[[^\W\d]{1,4}\.?(?: \d{1,3})?\]"
     r"|[†‡§¶]|(?:※|(?<=\*))\d{1,2}|\^\d{1,3}\^?"
-    rf"|\((?:\d[\d,;–\- ]{{0,12}}|[^\W\d_]|[*†‡]{{1,3}}|{SPAN})\)|{SPAN}+(?!\S)"
+    rf"|\((?:\d[\d,;–\- ]{{0,12}}|[^\W\d_]|[*†‡]{{1,3}}|{SPAN_LETTER})\)|{SPAN_LETTER}+(?!\S)"
     "|[\xb2\xb3\xb9\u1d2c-\u1d6a\u2070-\u208e]"
     r"|(?:(?<=[^\W\d_][.!?])|(?<=[.!?][\"”’»]))\d{1,3}(?=\s)"
 )
@@ -258,7 +258,7 @@ def _ends_sentence(
         last = f"'{last}"  # the end of a word, as in don't and c'è, not an initial
     if "".join(before.split()).endswith(UNCASED_PARTS):
         last = "etc"
-    is_number = word[:1].isdigit() or signs[:1].isdigit() or word[:1] == SPAN
+    is_number = word[:1].isdigit() or signs[:1].isdigit() or word[:1] == SPAN_LETTER
     around = max(0, end.start() - LONGEST_QUOTATION), end.start()
     is_bracketed = line.rfind("(", *around) > line.rfind(")", *around)
     is_date = DATE.match(line, following.start(3)) or ENDS_OF_NUMBER.search(last)
@@ -275,7 +275,7 @@ def _item_at(following: Match) -> Match | None:
 
 def _is_before_number(word: str) -> bool:
     """Whether it is an abbreviation of what has a number."""
-    is_letter = len(word) == 1 and word.isalpha() and word != SPAN
+    is_letter = len(word) == 1 and word.isalpha() and word != SPAN_LETTER
     return is_letter or word.lower() in BEFORE_NUMBER or word.lower().endswith(("str", "nr"))
 
 

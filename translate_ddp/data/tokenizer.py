@@ -37,7 +37,7 @@ from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.long_calls import library_call
 from translate_ddp.settings import TokenizerConfig, TokenizerKind
-from translate_ddp.spans import MARK, MARKS
+from translate_ddp.spans import MARK, MARK_RUN
 from translate_ddp.text import direction_tag, normalize
 
 Numbers = Sequence[Sequence[int]]  # of each text: which span token stands for each run of MARKs
@@ -137,7 +137,7 @@ class Tokenizer:
         """As `encode`; each run of MARKs is one token, that of the next of the text's numbers."""
         if not any(numbers):
             return self.encode(texts)
-        rows = self._isolating.encode([MARKS.sub(MARK, text) for text in texts])
+        rows = self._isolating.encode([MARK_RUN.sub(MARK, text) for text in texts])
         pairs = zip(rows, numbers, strict=True)
         return [self._with_spans(row, marks) if marks else row for row, marks in pairs]
 

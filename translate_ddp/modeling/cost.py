@@ -11,7 +11,7 @@ from translate_ddp.settings import Config, ModelConfig
 # at its peak, of which it reaches about a third. On an H200, one micro-batch of 24,000 tokens was
 # the fastest for `base`, and two of 12,000 for `big`.
 LAUNCH_SECONDS = 0.01
-UNKNOWN_PEAK_FLOP = 3e14  # of a GPU whose data sheet is not known: as an A100
+UNKNOWN_PEAK_FLOP = 3e14  # for a GPU whose data sheet is not known: as an A100
 
 
 def full_tokens(config: Config, vocabulary: int, dtype: torch.dtype, device: torch.device) -> int:

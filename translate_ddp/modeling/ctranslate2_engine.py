@@ -27,7 +27,7 @@ from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import NBestConfig
 
-FORMAT = 3  # of the description; raised with every change after which a saved one cannot be read
+DESCRIPTION_FORMAT = 3  # raised with every change after which a saved one cannot be read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"
 
 
@@ -35,7 +35,7 @@ class CTranslate2Engine:
     """The model of a folder with room for `positions` tokens a side, end marker included.
 
     Several threads may call it. On a CPU it translates as many batches at a time as `threads`, each
-    with one core. `compute_type` is that of CTranslate2; "default": as the weights are stored. The
+    with one core. `compute_type` is CTranslate2's; "default": as the weights are stored. The
     device is a GPU if there is one, unless it is set. `fingerprint` is a hash of the weights.
     """
 
@@ -113,7 +113,7 @@ class CTranslate2Engine:
         return [np.array(result.log_probs, dtype=np.float32) for result in results]
 
     def _submit(self, sources: Ids, config: NBestConfig, unrepeated: int) -> list[Any]:
-        """The pending results of a batch, whose limit is that of its longest source."""
+        """The pending results of a batch, whose limit its longest source sets."""
         width = config.beam_width
         return self._translator.translate_batch(
             [self._to_names(source) for source in sources],
@@ -151,7 +151,7 @@ class CTranslate2Engine:
 
     def _hypotheses(self, result: Any, config: NBestConfig) -> list[Hypothesis]:
         ids = [[self._ids[name] for name in names] for names in result.hypotheses]
-        # Where `search` ends a sentence. The score stays that of the whole hypothesis.
+        # Where `search` ends a sentence. The score remains the whole hypothesis's.
         ids[0] = until_repetition(ids[0])
         scores = [None] if config.beam_width == 1 else result.scores  # as in `search`
         return [Hypothesis(row, score) for row, score in zip(ids, scores, strict=True)]
@@ -191,12 +191,12 @@ class Description:
     epoch: int
     step: int
     data: str  # the start of the fingerprint of the training data
-    scores: dict[str, float]  # of the exported model's greedy translations; empty: not known
+    scores: dict[str, float]  # for the exported model's greedy translations; empty: not known
     bleu_signature: str
     verified: list[str]  # what was compared with the checkpoint
     notes: list[str]  # what was not
-    sha256: str = ""  # of model.bin
-    version: str = __version__  # of the code that wrote the folder
+    sha256: str = ""  # the digest of model.bin
+    version: str = __version__  # the version that wrote the folder
 
 
 def is_exported(folder: Path) -> bool:
@@ -206,7 +206,7 @@ def is_exported(folder: Path) -> bool:
 def describe(folder: Path, description: Description) -> None:
     """Write the description, with the digest of the model in the folder."""
     digest = {"sha256": _digest(folder / MODEL), "facts": description.facts.to_dict()}
-    content = {"format": FORMAT, **vars(description), **digest}
+    content = {"format": DESCRIPTION_FORMAT, **vars(description), **digest}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(f"{text}\n", encoding="utf-8")
 
@@ -215,10 +215,10 @@ def read_description(folder: Path) -> Description:
     """Raises UserError if the description is unusable."""
     try:
         content = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
+        if content["format"] != DESCRIPTION_FORMAT:
             raise UserError(
                 f"{folder} has export format {content['format']!r}, but translate_ddp "
-                f"{__version__} reads format {FORMAT}: export the checkpoint again."
+                f"{__version__} reads format {DESCRIPTION_FORMAT}: export the checkpoint again."
             )
         content["facts"] = ModelFacts.from_dict(content["facts"])
         return Description(**{part.name: content[part.name] for part in fields(Description)})

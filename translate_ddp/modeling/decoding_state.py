@@ -5,7 +5,7 @@ without its modules, whose calls take as long as the products of a few rows.
 
 The W hypotheses of a sentence share one past. Position t of hypothesis w has slot t * W + w, and a
 mask says which slots are the past of which hypothesis. So a hypothesis that continues another one
-takes a row of the mask, and no keys and values are copied. Shape letters are those of
+takes a row of the mask, and no keys and values are copied. Shape letters are as in
 `transformer.py`; here M are slots.
 """
 

@@ -36,14 +36,14 @@ from translate_ddp.modeling.transformer import Attention, DecoderLayer, EncoderL
 from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
 from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
 
-# Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a step
-# of few rows takes as long as one of many.
+# Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a
+# step with few rows takes as long as one with many.
 CPU_MAX_TOKENS, GPU_MAX_TOKENS = 8192, 65_536
 # On a CPU, at least so many batches if they have so many tokens, since each core searches one. The
 # number of cores does not count: in bf16, a batch of another size may give another translation.
 CPU_BATCHES, CPU_MIN_TOKENS = 4, 512
-LENGTH_RATIO = 2.0  # of the longest translation to its source and `MORE_TOKENS`
-Ids = Sequence[Sequence[int] | np.ndarray]  # of sentences, without start and end markers
+LENGTH_RATIO = 2.0  # longest translation, divided by its source plus `MORE_TOKENS`
+Ids = Sequence[Sequence[int] | np.ndarray]  # sentences, without start and end markers
 OnDone = Callable[[int], None]  # receives the number of finished sentences
 
 
@@ -295,7 +295,7 @@ def cross_attention(
     device = model.embedding.weight.device
     source_1S = torch.tensor([[*source_ids, EOS]], device=device)
     target_1T = torch.tensor([[SOS, *target_ids]], device=device)
-    weights_1HTS: list[Tensor] = []  # of each layer
+    weights_1HTS: list[Tensor] = []  # one for each layer
 
     # The model's own attention does not return its weights.
     def record(attention: nn.Module, inputs: tuple[Any, ...]) -> None:

@@ -1,7 +1,7 @@
 """The training losses with their gradients, computed in one traversal of the scores.
 
 Plain PyTorch would keep the scores of all rows, R x V, several times. Here they are computed once,
-slice by slice, and no slice is kept. Shape letters are those of `transformer.py`.
+slice by slice, and no slice is kept. Shape letters are as in `transformer.py`.
 """
 
 from typing import Any
@@ -84,7 +84,7 @@ class FusedSimCutLoss(torch.autograd.Function):
     Plain: both softmaxes by autograd. With the softmax p of a row's scores, the softmax q of the
     same row's scores from cut inputs, and d = log p - log q, the divergence is
     (KL(p, q) + KL(q, p)) / 2. Its gradient with respect to the scores is
-    (p (d - KL(p, q) + 1) - q) / 2, and (q (-d - KL(q, p) + 1) - p) / 2 for those of cut inputs.
+    (p (d - KL(p, q) + 1) - q) / 2, and (q (-d - KL(q, p) + 1) - p) / 2 for cut inputs.
     """
 
     @staticmethod

@@ -4,10 +4,10 @@ Parameters, gradients, optimizer and checkpoints are always fp32. In bf16 and fp
 16 bits, and the weights are cast once in a forward pass. Sums of many terms stay fp32: in matrix
 products, norms and the loss, the embedding's gradient, and the optimizer's moments.
 
-Each fast operation computes what its plain version computes, but for rounding and, in dropout, the
-random draws. Its docstring states what it gains; gains on a CPU are in processor time of one core
-of an AMD EPYC with bf16, at 64 x 30 tokens of width 512. `plain` switches back to all plain
-versions. Shape letters are those of `transformer.py`.
+Each fast operation computes what its plain version computes, up to rounding and, in
+dropout, the random draws. Its docstring states what it gains; gains on a CPU are in processor time
+of one core of an AMD EPYC with bf16, at 64 x 30 tokens of width 512. `plain` switches back to all
+plain versions. Shape letters are as in `transformer.py`.
 """
 
 import functools
@@ -114,7 +114,7 @@ class Layer(nn.Module):
     `relu_dropout`, `padding_mask`, and one lookup of both sides' tokens).
     """
 
-    joint = ("self_attention.query", "self_attention.key_value")  # of one input: `joint_linear`
+    joint = ("self_attention.query", "self_attention.key_value")  # for one input: `joint_linear`
     separate: tuple[str, ...] = ()  # not cast with the layer
 
     def __init__(self) -> None:
@@ -357,7 +357,7 @@ def dropout_mask(like: Tensor, p: float) -> Tensor:
     """
     draws = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: like.numel()].view(like.shape)
-    dropped = min(round(p * 2**16), 2**16 - 1)  # of all values of 16 bits
+    dropped = min(round(p * 2**16), 2**16 - 1)  # 16-bit values that give 0
     kept = torch.ge(bits, dropped - 2**15, out=torch.empty_like(like))
     return kept.mul_(1 / (1 - p))
 
@@ -421,7 +421,7 @@ def pad_vocabulary(weights_VD: Tensor) -> Tensor:
 
 
 class PackedWeights(nn.Module):
-    """A linear map with its weights in oneDNN's order; equal to `F.linear` but for rounding.
+    """A linear map with its weights in oneDNN's order; equal to `F.linear` up to rounding.
 
     Plain: `F.linear`, which brings the weights into that order at each call. For the few rows of
     greedy decoding on a CPU that makes a search 1.29 times as long, in bf16 1.19 times.

@@ -58,7 +58,7 @@ def simcut_loss(
     return loss + weight * divergence, nll, divergence.detach()
 
 
-def cut(tokens_BT: Tensor, num_text: int) -> Tensor:
+def cutoff(tokens_BT: Tensor, num_text: int) -> Tensor:
     """The tokens, each replaced by [UNK] with probability `CUT_PROBABILITY`.
 
     Special tokens and those from `num_text` on, of spans and tags, are never replaced.
@@ -91,7 +91,7 @@ class Objective(nn.Module):
             return {"loss": loss, "nll": nll}
         # Both forward passes in one: each sentence draws its own dropout.
         source_2BS, target_2BT = (
-            torch.cat([ids, cut(ids, self.model.num_text)])
+            torch.cat([ids, cutoff(ids, self.model.num_text)])
             for ids in (batch.source_BS, batch.target_BT)
         )
         hidden_2BTD = self.model(source_2BS, target_2BT)

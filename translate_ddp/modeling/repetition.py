@@ -12,12 +12,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-UNIT = 12  # tokens that are repeated, at most
+MAX_UNIT = 12  # tokens that are repeated, at most
 REPEATED, TIMES = 24, 4  # tokens of all repetitions, and their number, at least
 EVERY = 8  # tokens: only hypotheses of such lengths are looked at
 
 # A loop: several tokens three times in a row, or one token four times. A character stands for each.
-LOOP = re.compile(rf"(.{{2,{UNIT}}}?)\1\1|(.)\2\2\2", re.DOTALL)
+LOOP = re.compile(rf"(.{{2,{MAX_UNIT}}}?)\1\1|(.)\2\2\2", re.DOTALL)
 
 
 def find_loop(tokens: Sequence[T]) -> Sequence[T]:
@@ -31,7 +31,7 @@ def only_repeats(ids: Sequence[int]) -> bool:
     """Whether a search ends at these ids: their end is one unit of tokens, many times."""
     if len(ids) % EVERY or len(ids) < REPEATED:
         return False
-    return any(_ends_in_repetitions(ids, unit) for unit in range(1, UNIT + 1))
+    return any(_ends_in_repetitions(ids, unit) for unit in range(1, MAX_UNIT + 1))
 
 
 def _ends_in_repetitions(ids: Sequence[int], unit: int) -> bool:

@@ -105,7 +105,7 @@ def _follow(
     """Extend `width` rows of each sentence by one token at a time, until [EOS] or its limit.
 
     `choose` returns, for the logits_NV of rows, a value that is NaN if they are unusable, and the
-    next token; it receives the numbers of the rows and that of the token, counted from 1.
+    next token; it receives the rows' numbers and the token's number, counted from 1.
     """
     outputs: list[list[int]] = [[] for _ in range(len(limits) * width)]
     rows = list(range(len(outputs)))
@@ -251,7 +251,7 @@ def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:
     """Indices of all unfinished rows, of which there are some, and of finished ones to fill up.
 
     Up to a multiple of `multiple`, or of an eighth of the next power of two if that is more, or to
-    a power of two below it. Rows keep their places, but the last ones take those of finished ones.
+    a power of two below it. Rows keep their places, but the last ones replace finished rows.
     """
     count = sum(is_unfinished)
     power = 1 << (count - 1).bit_length()
@@ -262,7 +262,7 @@ def rows_to_keep(is_unfinished: Sequence[bool], multiple: int) -> list[int]:
 
 
 def top(scores_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """As `topk`. On a CPU, those of the `count` columns of blocks that have the largest maxima."""
+    """As `topk`. On a CPU, from the `count` columns of blocks that have the largest maxima."""
     width = scores_NV.shape[1] // BLOCK
     if scores_NV.device.type != "cpu" or width <= count:
         return scores_NV.topk(count)

@@ -105,7 +105,7 @@ class EncoderLayer(Layer):
 class DecoderLayer(Layer):
     """Causal self-attention, attention to the source, and feed-forward, each with a residual."""
 
-    separate = ("cross_attention.key_value",)  # cast with those of the other layers
+    separate = ("cross_attention.key_value",)  # cast with all layers' key_value
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ class ChunkedFile:
         return self.world.on_main("looking for finished chunks", self._missing)
 
     def compute(self, missing: list[int], work: Callable[[list[int]], Iterable[bytes]]) -> None:
-        """Compute this rank's part of the missing chunks and wait for those of the others.
+        """Compute this rank's part of the missing chunks and wait for the other ranks.
 
         `work` yields the data of given chunks, in order. Raises UserError if a chunk cannot be
         written, and what `work` raises.

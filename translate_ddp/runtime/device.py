@@ -26,7 +26,7 @@ OUT_OF_MEMORY = re.compile(
 PEAK_TFLOPS = {"H200 NVL": 835, "H200": 989, "H100 NVL": 835, "H100 PCIe": 756, "H100": 989}
 PEAK_TFLOPS |= {"A100": 312, "L40S": 362, "L4": 121, "A10G": 70, "A10": 125, "T4": 65}
 PEAK_TFLOPS |= {"V100-PCIE": 112, "V100": 125, "RTX 4090": 165, "RTX 3090": 71}
-OTHER_MODELS = re.compile(r"Laptop|Max-Q|MIG|Ti$|D$")  # of one of these names, and slower or faster
+OTHER_MODELS = re.compile(r"Laptop|Max-Q|MIG|Ti$|D$")  # slower or faster GPUs with these names
 
 
 class OutOfMemory(UserError):
@@ -121,7 +121,7 @@ def describe_device(device: torch.device) -> str:
 def fix_cuda_kernels() -> None:
     """Set matmul precision and attention kernels, whose defaults differ between torch versions.
 
-    fp32 products are fp32, not TF32, and those of 16 bits sum in fp32. Attention is flash or
+    fp32 products are fp32, not TF32, and products of 16 bits sum in fp32. Attention is flash or
     memory-efficient, never cuDNN's: that one builds a plan of 20 to 70 ms for each new shape, of
     which sentences make many, and returned NaN in gradients for some (pytorch#196678).
     """

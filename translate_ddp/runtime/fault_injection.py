@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSLATE_DDP_FAULT"
 
-POINTS = (
+FAULT_POINTS = (
     "tokenizing",  # before the tokenizer is trained
     "preparing",  # after the encoded corpus is written, before its rename
     "batch",  # after the batches of a step are read
@@ -29,7 +29,7 @@ POINTS = (
     "writing",  # before each write to it
     "syncing",  # before its fsync
     "renaming",  # after its fsync, before its rename
-    "published",  # after its rename, or that of a large output file
+    "published",  # after its rename, or the rename of a large output file
     "pruning",  # before an old checkpoint is deleted
     "metrics",  # before a line of metrics.jsonl is written
     "record",  # before a part of the record of the report is written

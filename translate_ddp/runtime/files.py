@@ -21,9 +21,9 @@ from translate_ddp.runtime.long_calls import heartbeat
 T = TypeVar("T")
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-CHUNK_BYTES = 2**24  # 16 MiB
+IO_CHUNK_BYTES = 2**24  # 16 MiB
 SYNC_BYTES = 2**26
-PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
+PARTIAL_NAME = re.compile(r"\..+\.[0-9a-f]{32}")  # as `write_atomically` names them
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def explain_write_errors(place: str | Path, advice: str = "") -> Iterator[None]:
 def delete_partial_files(folder: Path) -> None:
     """Delete the partial files of processes killed in `write_atomically`; none may write now."""
     for path in folder.iterdir():
-        if PARTIAL.fullmatch(path.name):
+        if PARTIAL_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
@@ -104,8 +104,8 @@ class SyncedFile(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         view = memoryview(data).cast("B")
-        for start in range(0, len(view), CHUNK_BYTES):
-            part = view[start : start + CHUNK_BYTES]
+        for start in range(0, len(view), IO_CHUNK_BYTES):
+            part = view[start : start + IO_CHUNK_BYTES]
             self._file.write(part)
             self._unsynced += len(part)
             if self._unsynced >= SYNC_BYTES:
@@ -123,7 +123,7 @@ class SyncedFile(io.RawIOBase):
         super().close()
 
 
-def read_chunks(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+def read_chunks(path: Path, size: int = IO_CHUNK_BYTES) -> Iterator[bytes]:
     """The content of a file, `size` bytes at a time, with a heartbeat after each."""
     with path.open("rb") as file:
         while chunk := file.read(size):
@@ -158,7 +158,7 @@ def check_new(output: Path, flag: str = "--output") -> None:
         raise UserError(f"There is no folder {output.parent}: create it, or pass another {flag}.")
 
 
-def publish(output: Path, write: Callable[[Path], T]) -> T:
+def publish_output(output: Path, write: Callable[[Path], T]) -> T:
     """What `write` returns for a path beside `output`, which is then renamed to it.
 
     Nothing is left if it raises. Raises UserError if the output exists, or if the disk is full or

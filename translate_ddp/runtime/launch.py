@@ -25,7 +25,7 @@ UNSET = (
 
 @dataclass(frozen=True)
 class Launch:
-    """The place of this process among those that the launcher has started."""
+    """The place of this process among all that the launcher has started."""
 
     rank: int = 0
     size: int = 1
@@ -46,7 +46,7 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
     if "RANK" in environment or "WORLD_SIZE" in environment:
         return _read_torchrun(environment)
     _reject_mpirun(environment, "OMPI_COMM_WORLD_SIZE")  # its daemons are a step of Slurm
-    # A batch script has most of these variables too, but only `srun` sets those of a step.
+    # A batch script has most of these variables too, but only `srun` sets a step's variables.
     is_step = "SLURM_STEP_TASKS_PER_NODE" in environment
     if is_step and _number(environment, "SLURM_STEP_NUM_TASKS", 1) > 1:
         return Launch(
@@ -84,7 +84,7 @@ def _read_torchrun(environment: Mapping[str, str]) -> Launch:
         size=_number(environment, "WORLD_SIZE"),
         local_rank=local_rank,
         local_size=_number(environment, "LOCAL_WORLD_SIZE", 1),
-        # Of launchers that number no nodes, the ranks of a node follow each other.
+        # Where a launcher numbers no nodes, the ranks of a node follow each other.
         node=_number(environment, "GROUP_RANK", rank - local_rank),
         under_torchrun="TORCHELASTIC_RUN_ID" in environment,
     )

@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 MIN_RENDEZVOUS_SECONDS = 60.0  # in which launchers start processes, whatever the timeout is
 NOTICE_SECONDS = 10.0  # until a rank prints which ranks it waits for
-WAIT_SECONDS = 5.0  # of one request to the store for a key that another rank will write
+KEY_WAIT_SECONDS = 5.0  # timeout of a request for a key that another rank will write
 CONFIRMATION_SECONDS = 0.5  # until rank 0 looks for requests that replaced older ones
 HEARTBEAT_SECONDS = 0.5  # between the heartbeats of a rank, with few ranks
 HEARTBEATS_PER_SECOND = 500  # that the store receives at most, with many ranks
 REPLY_SECONDS = 5.0  # timeout for a reply of the store when the run ends, with few ranks
-SURVEY_HEARTBEATS = 3  # of each rank in a survey
+SURVEY_HEARTBEATS = 3  # each rank's in a survey
 REPLY_HEARTBEATS = 10  # in which the store replies: more than a survey takes
 
 
@@ -43,7 +43,7 @@ class Termination:
 
     status: RunStatus
     message: str
-    exit_code: int  # of every rank
+    exit_code: int  # for every rank
     rank: int  # that claims it
 
 
@@ -107,7 +107,7 @@ class Peers:
         return now, [rank for rank in others if now.get(rank) == before.get(rank)]
 
     def claim(self, termination: Termination) -> Termination:
-        """The first termination of the run: this one, or that of another rank."""
+        """The first termination of the run: this one, or another rank's."""
         mine = json.dumps(asdict(termination))
         return Termination(**json.loads(self._store.compare_set("termination", "", mine)))
 
@@ -118,7 +118,7 @@ class Peers:
 
 
 def create_keys(store: dist.Store, size: int) -> None:
-    """Create the keys that `Peers` reads, empty. The store would wait for those that are missing.
+    """Create the keys that `Peers` reads, empty. The store would wait for missing ones.
 
     One rank calls it before any other uses the store.
     """
@@ -149,7 +149,7 @@ class Rendezvous:
         self.launch, self.timeout_seconds = launch, timeout_seconds
         self.host, self.port = address(os.environ)
         self._started_at, self._has_notice = time.monotonic(), False
-        self._problem = ""  # of the last attempt to connect
+        self._problem = ""  # in the last attempt to connect
 
     def connect(self, is_server: bool = False) -> dist.Store:
         """A connection to the store; `is_server`: this process serves it. Raises UserError."""
@@ -181,7 +181,7 @@ class Rendezvous:
         rank, size, own = self.launch.rank, self.launch.size, uuid.uuid4().hex
         if rank != 0:
             store.set(f"request/{rank}", own)
-            self._await(lambda: _wait(store, [f"reply/{own}"], WAIT_SECONDS), lambda: "rank 0")
+            self._await(lambda: _wait(store, [f"reply/{own}"], KEY_WAIT_SECONDS), lambda: "rank 0")
             name = store.get(f"reply/{own}").decode()
             store.set(f"{name}/confirmed/{rank}", "")
             return name
@@ -190,7 +190,7 @@ class Rendezvous:
         confirmations = [f"{own}/confirmed/{n}" for n in range(1, size)]
 
         def have_confirmed() -> bool:
-            if not _wait(store, requests, WAIT_SECONDS):
+            if not _wait(store, requests, KEY_WAIT_SECONDS):
                 return False
             replies = [f"reply/{request.decode()}" for request in store.multi_get(requests)]
             store.multi_set(replies, [own] * len(replies))  # pyright: ignore

@@ -30,7 +30,7 @@ from translate_ddp.runtime.long_calls import heartbeat
 
 LOCK_FILE = ".lock"
 HOLDER_FILE = ".holder"  # which process has the lock
-WAIT_SECONDS = 30.0  # for the processes of an earlier start to end
+LOCK_SECONDS = 30.0  # for the processes of an earlier start to end
 # On another machine: a server of NFSv4 releases the locks of one that has died after 90 s.
 REMOTE_WAIT_SECONDS = 120.0
 RunStatus = Literal["running", "finished", "preempted", "lost", "failed"]
@@ -101,7 +101,7 @@ class RunFolder:
                 return descriptor
             user = f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'some host')}"
             is_near = holder.get("kernel") == kernel_id()
-            if time.monotonic() - started_at > (WAIT_SECONDS if is_near else REMOTE_WAIT_SECONDS):
+            if time.monotonic() - started_at > (LOCK_SECONDS if is_near else REMOTE_WAIT_SECONDS):
                 raise UserError(
                     f"{self.path} is in use by {user}: wait until it ends, or choose another "
                     "--model_folder."
@@ -154,7 +154,7 @@ def is_at(path: Path, descriptor: int) -> bool:
 def is_in_use(path: Path) -> bool | None:
     """Whether a run holds the lock of the folder; None if that cannot be seen from here.
 
-    It cannot on another machine than that of the run, nor without the right to read the lock.
+    It cannot on another machine than the run's, nor without the right to read the lock.
     """
     if read_json(path / HOLDER_FILE).get("kernel") != kernel_id():
         return None

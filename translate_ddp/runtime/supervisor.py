@@ -39,7 +39,7 @@ REPEAT_SECONDS = 1.0  # in which one Ctrl-C may arrive twice: also from a parent
 WRITE_SECONDS = 1.0  # for output, whose reader may have stopped
 SERVE_HEARTBEATS = 4  # in which the other ranks read a termination and print their stacks
 STACK_FRAMES = 12
-RESUME = "Run the same command to continue."
+TO_RESUME = "Run the same command to continue."
 # Messages of gloo for a lost rank; other backends raise types of torch.
 LOST_PEER = re.compile(r"gloo/|Connection (closed|reset|refused)|Timed out waiting|Broken pipe")
 
@@ -168,7 +168,7 @@ class Supervisor:
         is_ctrl_c = number == SIGINT or (number == SIGTERM and self._agent and os.isatty(0))
         if is_ctrl_c and now - self._interrupted_at >= REPEAT_SECONDS:
             if self._stage != "ending":
-                message = f"Second Ctrl-C: exited at once. {RESUME}"
+                message = f"Second Ctrl-C: exited at once. {TO_RESUME}"
                 end = Termination("preempted", message, ExitCode.INTERRUPTED, self._launch.rank)
                 self._call_actions(end, max_seconds=WRITE_SECONDS)
             os._exit(ExitCode.INTERRUPTED)
@@ -202,7 +202,7 @@ class Supervisor:
         elif self._stage == "training" and is_late:
             code = ExitCode.RETRY
             late = f"{self.where} took longer than the grace period of {grace:g} s"
-            message = f"Stop requested ({reason}), but {late}: exited without saving. {RESUME}"
+            message = f"Stop requested ({reason}), but {late}: exited without saving. {TO_RESUME}"
         else:
             return
         stage = self._stage
@@ -211,7 +211,7 @@ class Supervisor:
             return
         # A launcher signals all ranks after one is lost: without a store, rank 0 or its node.
         if problem and (heartbeats or reason in Signals.__members__):
-            self._end(f"{problem} at {self.where}. {RESUME}")
+            self._end(f"{problem} at {self.where}. {TO_RESUME}")
         self._end(message, code, "preempted")
 
     def _check_hang(self) -> None:
@@ -227,7 +227,7 @@ class Supervisor:
                 heartbeat()  # this rank waits for one that works
                 return
             problem, where = f"{rank_names(hung).capitalize()} hung", heartbeats[hung[0]].where
-        self._end(f"{problem} at {where}: no progress for {self._timeout_seconds:g} s. {RESUME}")
+        self._end(f"{problem} at {where}: no progress for {self._timeout_seconds:g} s. {TO_RESUME}")
 
     def _exchange(self, peers: Peers) -> None:
         with suppress(dist.DistError):  # the store is lost when torchrun exits
@@ -275,7 +275,7 @@ class Supervisor:
         if size == 1 and not self._actions:
             return
         if isinstance(error, UserError):
-            # Of ranks that are not connected, only rank 0 reports an error of all.
+            # While ranks are not connected, only rank 0 reports an error of all.
             is_mine = error.this_rank_only or self.peers is not None
             code, claimant = ExitCode.USER_ERROR, rank if is_mine else 0
             self._end_process(Termination("failed", str(error), code, claimant), error)
@@ -283,7 +283,7 @@ class Supervisor:
         if size > 1 and (is_gloo_error or isinstance(error, dist.DistError)):
             heartbeat()  # a survey takes time
             problem = self._survey()[0] or f"Rank {rank} lost another one ({first_line(error)})"
-            self._end(f"{problem} at {self.where}. {RESUME}", error=error)
+            self._end(f"{problem} at {self.where}. {TO_RESUME}", error=error)
         message = f"Rank {rank} failed at {self.where}: {type_and_line(error)}"
         self._end(message, ExitCode.FAILED, "failed", error)
 
@@ -328,7 +328,7 @@ class Supervisor:
             elif self._launch.rank == 0:
                 time.sleep(SERVE_HEARTBEATS * peers.heartbeat_seconds)
             try_for(WRITE_SECONDS, lambda: sys.stdout.flush())
-        except BaseException:  # of the end itself
+        except BaseException:  # raised by the end itself
             write_stderr(traceback.format_exc())
         finally:
             # Not by an exception: destructors of process groups may hang or abort the process.
@@ -382,7 +382,7 @@ def supervise(
             supervisor.fail(error)
             raise
         except KeyboardInterrupt:  # in a notebook
-            supervisor._end(f"Interrupted. {RESUME}", ExitCode.INTERRUPTED, "preempted")
+            supervisor._end(f"Interrupted. {TO_RESUME}", ExitCode.INTERRUPTED, "preempted")
         finally:
             # Signals are received until then: one of them must not end an error without a report.
             supervisor.close()

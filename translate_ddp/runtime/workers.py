@@ -31,7 +31,7 @@ FEW_ITEMS = 4  # for which starting processes would take longer than the work
 AHEAD = 2  # items per worker that are read before their results are needed
 # A new process with the same modules, also where this one was started by `python -I` or in a folder
 # with a file named as one of them.
-COMMAND = "import sys; sys.path[:] = {}; from {} import serve; serve()"
+WORKER_CODE = "import sys; sys.path[:] = {}; from {} import serve; serve()"
 
 
 def map_in_processes(
@@ -87,7 +87,7 @@ class Worker:
         self._where = "".join(f"With {name}={value}: " for name, value in variables.items())
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", COMMAND.format(sys.path, __name__)],
+                [sys.executable, "-P", "-c", WORKER_CODE.format(sys.path, __name__)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-from torch.distributed.elastic.multiprocessing.errors import record
+from torch.distributed.elastic.multiprocessing.errors import record as record
 from torch.nn.parallel import DistributedDataParallel
 
 from translate_ddp.errors import Stopped, UserError
@@ -29,12 +29,10 @@ from translate_ddp.settings import DistributedConfig
 
 T = TypeVar("T")
 
-__all__ = ["World", "open_world", "record"]
-
 LOWER_MEMORY = "lower --max_tokens, choose a smaller model (--preset), or end other programs"
 # Timeout of collectives. The supervisor ends a hang, with a message that names the rank. Work
 # before training, and a validation on rank 0, may take any time while others wait in a collective.
-NEVER = timedelta(days=365)
+NO_TIMEOUT = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class World:
     size: int = 1
     device: torch.device = torch.device("cpu")
     backend: str = "none"
-    node_index: int = 0  # of this rank's node
+    node_index: int = 0  # the index of this rank's node
     node_leaders: tuple[int, ...] = (0,)  # the first rank of each node
     disk_holders: tuple[int, ...] = (0,)  # for each node, the rank that locked its model folder
     supervisor: Supervisor = field(default_factory=Supervisor, repr=False, compare=False)
@@ -73,7 +71,7 @@ class World:
         return tensor
 
     def broadcast_(self, tensor: Tensor, source: int) -> Tensor:
-        """Replace the tensor by that of rank `source`, of the same shape and dtype; return it."""
+        """Replace the tensor by rank `source`'s tensor, of the same shape and dtype; return it."""
         if self.size > 1:
             dist.broadcast(tensor, source)
         return tensor
@@ -149,7 +147,7 @@ class World:
                 outcome = work()
             except (UserError, Stopped) as error:
                 outcome = error
-        self.supervisor.enter_phase(phase)  # again: this rank waits for those that work
+        self.supervisor.enter_phase(phase)  # again: this rank waits for others
         # Collectives, whose timeout is longer than any work. The store dies with torchrun, but the
         # ranks must still be able to save.
         results: list[Any]
@@ -213,11 +211,11 @@ def _join(world: World, launch: Launch, backend: str, timeout_minutes: float) ->
         store=dist.PrefixStore("group", store),
         rank=launch.rank,
         world_size=launch.size,
-        timeout=NEVER,
+        timeout=NO_TIMEOUT,
         device_id=world.device if has_nccl else None,
     )
     nodes = world.gather(launch.node)
-    order = list(dict.fromkeys(nodes))  # that of their first ranks
+    order = list(dict.fromkeys(nodes))  # in the order of their first ranks
     leaders = tuple(map(nodes.index, order))
     return replace(
         world,

@@ -1,7 +1,7 @@
 """The checkpoints of a run: list, select, verify, load, save, prune, archive.
 
 A checkpoint is one file, whose name holds its step, its epoch and the start of its sha256
-(`checkpoint_name`). `CheckpointStore` has those of one folder. The functions after it work on all
+(`checkpoint_name`). `CheckpointStore` is for one folder. The functions after it work on all
 nodes, which need not share a disk: `find_on_nodes` chooses a file that one node has, and
 `load_into` sends it to all ranks. `CheckpointWriter` saves during training.
 
@@ -55,7 +55,7 @@ MAX_FAILED_SAVES = 3  # in a row
 RETRY_SECONDS = 5.0  # after a failed save of an epoch
 
 Damaged = list[tuple[Path, str]]  # files, and what is wrong with them
-MISSING = "it does not exist"  # compared as text, as the error comes from another rank
+NO_FILE = "it does not exist"  # compared as text, as the error comes from another rank
 
 
 class NoCheckpoint(UserError):
@@ -69,7 +69,7 @@ class DamagedFile(UserError):
 # --- one file ---
 
 
-def verify(path: Path) -> None:
+def verify_file(path: Path) -> None:
     """Raise DamagedFile unless the sha256 of the file is that in its name. It is not parsed.
 
     A file whose name has no digest, such as one renamed by hand, is not checked.
@@ -77,7 +77,7 @@ def verify(path: Path) -> None:
     if path.is_dir():
         raise DamagedFile("it is a folder, not a file")
     if not (path.exists() or path.is_symlink()):
-        raise DamagedFile(MISSING)
+        raise DamagedFile(NO_FILE)
     if not path.is_file():  # opening a pipe or a device would never end
         raise DamagedFile("it is not a regular file")
     sha256 = hashlib.sha256()
@@ -284,11 +284,11 @@ class CheckpointStore:
             ) from error
 
     def prune(self, names: Iterable[str], *, best_epochs: Collection[int]) -> None:
-        """Delete those of the files `names` that are neither among the newest nor a best epoch.
+        """Delete each file of `names` that is neither among the newest nor a best epoch.
 
         `keep_last` epochs and as many steps are kept, and the epochs that `average` needs. A step
         that was saved again as the end of an epoch is deleted. Files that are not in `names`, such
-        as those of another run, are kept.
+        as files of another run, are kept.
         """
         own = set(names)
         try:
@@ -442,9 +442,9 @@ def find_on_nodes(
         if (path, disk) in damaged:
             continue
         try:
-            world.on_ranks(owner, f"verifying {path.name}", partial(verify, path))
+            world.on_ranks(owner, f"verifying {path.name}", partial(verify_file, path))
         except UserError as error:
-            if str(error) != MISSING:
+            if str(error) != NO_FILE:
                 damaged[path, disk] = str(error)
             continue
         (state,) = world.on_ranks(owner, "reading the checkpoint", partial(_load_values, path))
@@ -528,8 +528,8 @@ class CheckpointWriter:
         message: Callable[[str], None],
     ) -> None:
         self.store, self.folder, self.world = store, folder, world
-        self.saved_step, self.saved_name = -1, ""  # of the last file in the folder
-        self.last_step = -1  # of the pending save, or of the last file
+        self.saved_step, self.saved_name = -1, ""  # the last file in the folder
+        self.last_step = -1  # the step of the pending save, or of the last file
         self._pending: Future[Any] | None = None  # what `write` returns; never done on other ranks
         self._thread = BackgroundThread("checkpoints")
         self._message = message
@@ -674,11 +674,11 @@ def checksum(tensors: Iterable[Tensor]) -> str:
 
 
 def outliers(sums: Sequence[str]) -> str:
-    """Which ranks' weights differ from those of most ranks, or from each other; "" if none do."""
+    """Which ranks' weights differ from most ranks' weights, or from each other; "" if none do."""
     usual = max(sums, key=sums.count)
     odd = [rank for rank, value in enumerate(sums) if value != usual]
     if not odd:
         return ""
     if 2 * len(odd) < len(sums):
-        return f"Weights or optimizer of {rank_names(odd)} differ from those of the other ranks"
+        return f"Weights or optimizer of {rank_names(odd)} differ from the other ranks' state"
     return f"Weights or optimizer of {rank_names(range(len(sums)))} differ from each other"

@@ -26,7 +26,7 @@ from translate_ddp.training.state import RunState
 def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     """The configuration with the model and the tokenizer of a checkpoint; dropout is kept.
 
-    `given` has the names of the settings that the user set; others, such as those of the preset,
+    `given` has the names of the settings that the user set; others, such as the preset's,
     are replaced. Raises UserError if the checkpoint has another value of one of them.
     """
     saved = state.run.config
@@ -49,7 +49,7 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
 
 
 def choose_extra_tokens(config: Config, known: ModelFacts | None) -> ExtraTokens:
-    """The extra tokens of a run: those of the `known` model, and a tag for each further language.
+    """The extra tokens of a run: all of the `known` model, and a tag for each further language.
 
     A new run has span tokens if its tokenizer encodes text around them. A run of one direction that
     starts from no model with tags has none. Raises UserError if `--tokenizer_file` is unusable.

@@ -71,7 +71,7 @@ def settings_to_resume(state: RunState, config: Config) -> Config:
 
 
 def check_settings(state: RunState, config: Config) -> None:
-    """Raise UserError if model or tokenizer are not those of the run of `state`.
+    """Raise UserError if the run of `state` has another model or tokenizer.
 
     It reads `--tokenizer_file`, if there is one: a run needs none to resume.
     """
@@ -209,7 +209,7 @@ def check_origin(state: RunState, path: Path, init_from: str) -> list[str]:
 def check_same_settings(config: Config, world: World) -> None:
     """Raise UserError if settings, other than paths, or versions differ between ranks.
 
-    The versions are those of PyTorch and of NumPy, which draws the plan. Different ones, or
+    The versions are PyTorch's and NumPy's: NumPy draws the plan. Different ones, or
     different settings, would train several models, or one by several plans. Nodes may keep their
     files in different places; that they hold the same data is checked later.
     """

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from translate_ddp.console import Progress, print_line, printable
+from translate_ddp.console import ProgressBar, print_line, printable
 from translate_ddp.errors import NotSaved
 from translate_ddp.run_record import METRICS_FILE
 from translate_ddp.runtime.fault_injection import fault_point
@@ -28,9 +28,9 @@ from translate_ddp.runtime.run_folder import is_at
 from translate_ddp.training.metrics import OFF_TARGET, with_units
 from translate_ddp.training.state import LogOffset
 
-SHOWN_SAMPLES = 3  # of each validation, on the console and in trackers
+SHOWN_SAMPLES = 3  # for each validation, on the console and in trackers
 SAMPLE_CHARACTERS = 200  # shown of a sentence
-WITH_VALIDATION = ("loss", "tokens_per_second")  # of training, in the line of a validation
+WITH_VALIDATION = ("loss", "tokens_per_second")  # training metrics in the line of a validation
 OF_DIRECTIONS = {"chrf": "chrF {:5.2f}", "BLEU": "BLEU {:5.2f}", OFF_TARGET: "off-target {:.1%}"}
 
 
@@ -103,9 +103,9 @@ class Logbook:
             sink.saved(step, path, epoch)
 
     @contextmanager
-    def progress(self, label: str, total: int, initial: int = 0) -> Iterator[Progress]:
+    def progress(self, label: str, total: int, initial: int = 0) -> Iterator[ProgressBar]:
         """A progress bar on the console, closed at the end of the block."""
-        progress = Progress(label, total, initial=initial, shown=self.shown)
+        progress = ProgressBar(label, total, initial=initial, shown=self.shown)
         try:
             yield progress
         finally:

@@ -21,8 +21,8 @@ from translate_ddp.training.logbook import Logbook
 from translate_ddp.training.state import Position
 
 MAX_SKIPPED_STEPS = 10  # in a row
-UNTRACED_STEPS = 10  # of a start, before those that --profile traces
-SENTENCES_SHOWN = 3  # of a skipped step
+UNTRACED_STEPS = 10  # steps after a start, before --profile traces steps
+SENTENCES_SHOWN = 3  # in the message about a skipped step
 
 
 class StepMeters:
@@ -35,7 +35,7 @@ class StepMeters:
     def __init__(self, num_steps: int, world: World) -> None:
         self.world = world
         self.sums: dict[str, Tensor] = {}  # name -> this rank's sum of each step
-        self.tokens = torch.zeros(num_steps, dtype=torch.int64)  # of all ranks; 0 if skipped
+        self.tokens = torch.zeros(num_steps, dtype=torch.int64)  # on all ranks; 0 if skipped
         self._skipped = self._zeros()  # `StepResult.skipped`, until `take_skipped` returns it
 
     def add(
@@ -104,7 +104,7 @@ class Throughput:
 
     def __init__(self, world: World, most: float = 0.0) -> None:
         found = world.gather(most)
-        self.world, self.most = world, sum(found) if all(found) else 0.0  # of all ranks
+        self.world, self.most = world, sum(found) if all(found) else 0.0  # all ranks' sum
         self.restart()
 
     def restart(self) -> None:
@@ -173,7 +173,7 @@ def count_skipped(
 ) -> None:
     """Count the skipped ones of the last steps up to `position`, and report each.
 
-    `plan` is that of the current epoch. Raises UserError after
+    `plan` is the plan of the current epoch. Raises UserError after
     `MAX_SKIPPED_STEPS` in a row.
     """
     for place, is_skipped in enumerate(skipped):

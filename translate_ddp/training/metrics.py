@@ -12,7 +12,7 @@ from translate_ddp.settings import LanguagePair
 from translate_ddp.text import (
     CHINESE,
     JAPANESE,
-    UNSPACED,
+    UNSPACED_LANGUAGES,
     base_language,
     normalize,
     separates_words,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Texts = Sequence[str]
 
 BLEU_TOKENIZERS: dict[str, str] = {
-    **dict.fromkeys(UNSPACED, "char"),
+    **dict.fromkeys(UNSPACED_LANGUAGES, "char"),
     **dict.fromkeys(CHINESE, "zh"),
     **dict.fromkeys(JAPANESE, "ja-mecab"),
     "ko": "ko-mecab",
@@ -122,7 +122,7 @@ SLOW_METRICS = (
     Metric("chrf++", "", higher_is_better=True, compute=chrf_words, of_words=True),
     Metric("ter", "%", higher_is_better=False, compute=ter, of_words=True),
 )
-LABELS = {metric.name: metric.label for metric in METRICS if metric.label} | {
+TITLES = {metric.name: metric.label for metric in METRICS if metric.label} | {
     OFF_TARGET: "off-target share"
 }
 UNITS = {metric.name: metric.unit for metric in METRICS + SLOW_METRICS} | {
@@ -149,7 +149,7 @@ def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[M
 
 
 def find_metric(name: str, directions: Sequence[LanguagePair]) -> Metric:
-    """The metric of that name, in any case; of several directions also that of one: `en-it/BLEU`.
+    """The metric of that name, in any case; with several directions also of one: `en-it/BLEU`.
 
     "auto" is BLEU; of several directions chrF, which is steadier with their small validation sets.
     Raises UserError if no direction has it.
@@ -217,11 +217,11 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A score and that of a baseline on the same sentences."""
+    """A score and the score of a baseline on the same sentences."""
 
     score: float
     baseline: float
-    p_value: float  # of a difference at least as large between equal systems
+    p_value: float  # the probability that equal systems differ at least as much
 
 
 def score_intervals(predictions: Texts, references: Texts, language: str) -> dict[str, Interval]:

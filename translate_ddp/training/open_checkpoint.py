@@ -19,7 +19,13 @@ from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import ModelConfig
-from translate_ddp.training.checkpoint import MISSING, CheckpointStore, DamagedFile, load, verify
+from translate_ddp.training.checkpoint import (
+    NO_FILE,
+    CheckpointStore,
+    DamagedFile,
+    load,
+    verify_file,
+)
 from translate_ddp.training.checkpoint_name import Checkpoint, parse_name
 from translate_ddp.training.state import Position, RunState
 
@@ -47,10 +53,10 @@ def last_epochs(
     intact, deleted = [], []  # a run keeps the last ones only
     for epoch, checkpoint in chosen:
         try:
-            verify(checkpoint.path)
+            verify_file(checkpoint.path)
             intact.append(checkpoint)
         except DamagedFile as error:
-            if str(error) == MISSING:
+            if str(error) == NO_FILE:
                 deleted.append(epoch)
             else:
                 messages.append(f"Not in the average: {checkpoint.path}: {error}.")
@@ -190,7 +196,7 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     averaged = replace(
         newest,
         model=average_weights(chain(earlier, [newest.model])),
-        optimizer={},  # that of one epoch does not belong to the average
+        optimizer={},  # the average has none
         run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
     )
     messages.append(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")

@@ -19,19 +19,19 @@ from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
-MAX_WARMUP = 0.2  # of a training whose end the schedule knows
+MAX_WARMUP = 0.2  # share of a training whose end the schedule knows
 WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
 
-FIRST_SCALE, MIN_SCALE = 2.0**16, 1.0  # of the loss in fp16
+FIRST_SCALE, MIN_SCALE = 2.0**16, 1.0  # factors for the loss in fp16
 GROWTH_STEPS = 2000  # without an overflow, after which the scale doubles
 
 MOMENTUM = 0.95
-# The root mean square of an update is this times the learning rate. Liu et al. take 0.2, that of
-# an update of AdamW. On Multi30k, 0.6 was better than 0.2 and 1.2, at the learning rate of AdamW.
+# The root mean square of an update is this times the learning rate. Liu et al. take 0.2, as
+# AdamW's updates have. On Multi30k, 0.6 was better than 0.2 and 1.2, at AdamW's learning rate.
 UPDATE_RMS = 0.6
 MUON_WEIGHT_DECAY = 0.3  # times the learning rate, as in AdamW
 ITERATIONS = 5
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Jordan et al.: singular values end in 0.7 to 1.2
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # from Jordan et al.: singular values end in 0.7 to 1.2
 
 
 def learning_rate(step: int, config: OptimizerConfig, progress: float = 0.0) -> float:
@@ -56,7 +56,7 @@ def build_optimizer(
 ) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices, or Muon for the matrices of the layers.
 
-    `OptimizerStep` sets the learning rate before each update. `dtype` is that of Muon's products.
+    `OptimizerStep` sets the learning rate before each update. `dtype` is for Muon's products.
     """
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0}
@@ -160,7 +160,7 @@ class LossScale:
 class Muon(torch.optim.AdamW):
     """Muon for `matrices`, the first group of parameters, and AdamW for the other groups.
 
-    `dtype` is that of the products, which tolerate 16 bits. The ranks of `world` divide the
+    The products have this `dtype`: they tolerate 16 bits. The ranks of `world` divide the
     matrices among them, so `step` is a collective.
     """
 

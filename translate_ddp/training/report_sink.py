@@ -43,21 +43,21 @@ from translate_ddp.training.logbook import Sample, Sink, choose_samples
 from translate_ddp.training.metrics import bleu_signature
 
 SAMPLES = 5  # sentences whose translations are kept at every validation
-PICTURES = 3  # of them at most, whose attention is kept
-MAX_TOKENS = 40  # of a sentence whose attention is a picture that can be read
-DIGITS = 3  # of a weight
+PICTURES = 3  # samples whose attention is kept, at most
+MAX_TOKENS = 40  # in a sentence whose attention is a picture that can be read
+DIGITS = 3  # in a weight
 PART = "\ufffd"  # in the text of a token that has a part of a character
-TAG = "[TAG]"  # of the target language
+LANGUAGE_TAG = "[TAG]"
 CONTINUED = "\u2026"  # later tokens of a character
 PAGE_SECONDS = 600  # after which the kernel ends the process
-END_SECONDS = 10.0  # maximum wait for it at the end of the run
+REPORT_END_SECONDS = 10.0  # maximum wait for it at the end of the run
 KILL_SECONDS = 1.0
 LOWEST_PRIORITY = 19
 
 # With the modules of this process, also in a folder with a file named as one of them. The alarm
 # ends it even if it hangs and this process is gone; a lack of memory ends it first of all. Where
 # the kernel shares cores between sessions (man sched, autogroup), nice counts only within one.
-COMMAND = """
+REPORT_CODE = """
 import os, signal, sys
 signal.alarm({seconds})
 os.nice({nice})
@@ -118,7 +118,7 @@ class ReportSink(Sink):
         self._write(self._end)
         self._kill()  # it writes the page of the last validation, without the end
         self._start(nice=0)  # the training has ended, and the run waits for the page
-        self._wait(min(seconds, END_SECONDS))
+        self._wait(min(seconds, REPORT_END_SECONDS))
 
     # --- the record ---
 
@@ -170,14 +170,14 @@ class ReportSink(Sink):
         """
         if self._is_running():
             return
-        code = COMMAND.format(seconds=PAGE_SECONDS, nice=nice, path=sys.path, module=MODULE)
+        code = REPORT_CODE.format(seconds=PAGE_SECONDS, nice=nice, path=sys.path, module=MODULE)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code, str(self.folder.absolute())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # One thread: the cores are those of the training.
+                # One thread: the training uses the cores.
                 env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 start_new_session=True,  # a Ctrl-C is for the process that started it
             )
@@ -256,7 +256,7 @@ def attention_of(
     weights_TS = cross_attention(model, source_ids, target_ids).tolist()
     return Attention(
         [
-            *[TAG] * (sizes[0] - len(text_ids)),
+            *[LANGUAGE_TAG] * (sizes[0] - len(text_ids)),
             *token_texts(tokenizer, text_ids),
             SPECIAL_TOKENS[EOS],
         ],

@@ -201,13 +201,14 @@ class Start:
 
 
 def find_start(settings: CheckpointConfig, world: World) -> Start:
-    """The checkpoint that `preload` selects, else for a new run that of `init_from`.
+    """The checkpoint that `preload` selects, else for a new run the checkpoint `init_from`.
 
     Raises UserError if there is no such checkpoint, or if it cannot be resumed.
     """
     store, preload = CheckpointStore(settings), settings.preload
-    if is_restarted(store.folder, world):  # `preload` was for the first start
-        preload = "latest"
+    restarted = partial(is_restart, os.environ, store.folder)
+    if any(world.on_ranks(world.node_leaders, "looking for a restart", restarted)):
+        preload = "latest"  # `preload` was for the first start
     start = find_preload(store, preload, world)
     if start.found is None and preload != settings.preload:  # the restarted run had not saved yet
         start = find_preload(store, settings.preload, world)
@@ -222,12 +223,6 @@ def find_start(settings: CheckpointConfig, world: World) -> Start:
         )
     start.messages += check_origin(start.found.state, start.found.path, settings.init_from)
     return start
-
-
-def is_restarted(folder: Path, world: World) -> bool:
-    """Whether the launcher restarts the run in the folder, according to any node."""
-    phase, work = "looking for a restart", lambda: is_restart(os.environ, folder)
-    return any(world.on_ranks(world.node_leaders, phase, work))
 
 
 def find_preload(store: CheckpointStore, preload: str, world: World) -> Start:
@@ -266,11 +261,11 @@ def find_initial(settings: CheckpointConfig, world: World) -> Start:
 def choose_settings(
     config: Config, given: Set[str], start: Start, folder: Path, world: World
 ) -> tuple[Config, list[str]]:
-    """The settings with those that are chosen at the start, and messages about the choice.
+    """The settings after the choices of the start, and messages about them.
 
-    Those of the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
+    Chosen are the preset "auto" by the size of the corpus, and with `init_from` model and tokenizer
     of the checkpoint. The vocabulary has the size of `tokenizer_file`, or of a resumed run, if that
-    is larger. Raises UserError if model or tokenizer are not those of a resumed run.
+    is larger. Raises UserError if a resumed run has another model or tokenizer.
     """
     notices, state, is_given = list[str](), start.state, "vocab_size" in given
     if state is None:
@@ -281,7 +276,7 @@ def choose_settings(
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
         preset = choose_preset("auto", config.corpus.dataset, pairs)
-        config = with_preset(config, preset, given | {"init_from"})  # of the checkpoint
+        config = with_preset(config, preset, given | {"init_from"})  # keep the checkpoint
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     count = len(config.corpus.languages)
     if count > 2 and not (is_given or size or config.checkpoint.init_from):
@@ -311,14 +306,12 @@ def prepare_data(
 
     def prepare_here() -> list[str]:
         corpus, settings, seq_len = config.corpus, config.tokenizer, config.batches.seq_len
-        options = world.is_main, extra, tokenizer
-        path = prepare(corpus, settings, seq_len, folder, *options)
+        path = prepare(corpus, settings, seq_len, folder, world.is_main, extra, tokenizer)
         data = load_prepared(path)
         digests = data.fingerprint, data.validation_fingerprint, data.variants_fingerprint
         return [path.name, "".join(digests)]
 
     prepared = world.on_ranks(world.disk_leaders, "preparing the corpus", prepare_here)
-
     if len({digest for _, digest in prepared}) > 1:
         raise UserError("The nodes read different data: give all of them the same files.")
     holder = world.disk_holders[world.node_index]
@@ -353,13 +346,8 @@ def describe_run(
     drop points before the last step of an id.
     """
     archives = world.on_main("counting archives", store.count_archives)
-    return RunInfo(
-        run_id=choose_run_id(start, archives, store.folder.resolve(), world),
-        config=config.to_dict(),
-        identity=identity,
-        history=start.history,
-        archives=archives,
-    )
+    run_id = choose_run_id(start, archives, store.folder.resolve(), world)
+    return RunInfo(run_id, config.to_dict(), identity, start.history, archives)
 
 
 def choose_run_id(start: Start, archives: int, folder: Path, world: World) -> str:
@@ -442,12 +430,7 @@ def build_loader(
 
 
 def open_logbook(
-    config: Config,
-    info: RunInfo,
-    start: Start,
-    folder: RunFolder,
-    model: Transformer,
-    world: World,
+    config: Config, info: RunInfo, start: Start, folder: RunFolder, model: Transformer, world: World
 ) -> Logbook:
     """The logbook: with all sinks but the report on rank 0, without any on other ranks."""
     if not world.is_main:
@@ -460,8 +443,7 @@ def open_logbook(
     published = tracker_config(info.config, model, world)
     step = state.position.global_step if state else 0
     for kind in chosen_trackers(config.logbook):
-        tracker = kind(config.logbook, folder.path, info.run_id, step, published, message)
-        logbook.sinks.append(tracker)
+        logbook.sinks += [kind(config.logbook, folder.path, info.run_id, step, published, message)]
     # Not in another thread, as the main thread may use them.
     close = lambda _: logbook.close(UPLOAD_SECONDS, failed=True)  # noqa: E731
     world.supervisor.at_end(close, 1.5 * UPLOAD_SECONDS, in_main_thread=True)
@@ -503,7 +485,7 @@ def choose_best(
 
     best = world.on_main("choosing the best epoch", work)
     return best, [
-        f"Best epoch by {name}, of those with a file and a score in {METRICS_FILE}: "
+        f"Best epoch by {name} with a file and a score in {METRICS_FILE}: "
         f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
         f"{position.best_epoch}, the best by {position.best_metric}, is kept."
     ]

@@ -40,8 +40,8 @@ from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
 
-FEW_TOKENS = 10_000  # of a step on a GPU, which then mostly waits
-PADDING_STEPS = 100  # of an epoch, from which the padding of merged buckets is estimated
+FEW_TOKENS = 10_000  # in a step; with fewer, a GPU mostly waits
+PADDING_STEPS = 100  # steps from which the padding of merged buckets is estimated
 MAX_RANK_LINES = 16  # with more ranks, one line per host
 NO_STEP_LEFT = (
     "This run has finished: raise --num_epochs, --max_steps or --patience to train longer, or pass "
@@ -271,7 +271,7 @@ def describe_mix(trainer: Trainer, datasets: Sequence[str]) -> dict[str, str]:
 
 
 def describe_memory(trainer: Trainer) -> dict[str, str]:
-    """The estimated memory of training beside that of the GPU; none on a CPU."""
+    """The estimated memory of training beside the GPU's memory; none on a CPU."""
     device, model = trainer.world.device, trainer.model
     if device.type != "cuda":
         return {}

@@ -12,7 +12,7 @@ from translate_ddp.training.metrics import Metric
 
 T = TypeVar("T")
 
-FORMAT = 5  # of checkpoints; raised with every change after which a saved one cannot be read
+CHECKPOINT_FORMAT = 5  # raised with every change after which a saved file cannot be read
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Position:
     step_in_epoch: int = 0  # finished steps of the current epoch
     global_step: int = 0
     best_epoch: int = 0  # 0: none yet
-    best_score: float = 0.0  # of the metric `best_metric` at that epoch
+    best_score: float = 0.0  # the value of `best_metric` at that epoch
     best_metric: str = ""
     kept_epochs: list[int] = field(default_factory=list)  # that were best by another metric
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
@@ -116,7 +116,7 @@ class RunState:
     facts: ModelFacts
     log_offset: LogOffset
     environment: dict[str, Any]  # see `describe_environment`
-    version: str = __version__  # of the code that wrote the file
+    version: str = __version__  # the version that wrote the file
 
     @property
     def can_resume(self) -> bool:
@@ -134,7 +134,7 @@ class RunState:
         for name in ("position", "run", "log_offset"):
             parts[name] = asdict(parts[name])
         parts["facts"] = self.facts.to_dict()
-        return {"format": FORMAT, **parts, "version": __version__}
+        return {"format": CHECKPOINT_FORMAT, **parts, "version": __version__}
 
     @classmethod
     def from_dict(cls, data: Any, name: str) -> Self:
@@ -144,10 +144,10 @@ class RunState:
         """
         if not isinstance(data, dict) or "format" not in data:
             raise UserError(f"{name} is not a checkpoint of translate_ddp: it has no format.")
-        if data["format"] != FORMAT:
+        if data["format"] != CHECKPOINT_FORMAT:
             raise UserError(
                 f"{name} has checkpoint format {data['format']!r}, but translate_ddp {__version__} "
-                f"reads format {FORMAT}: use the version that wrote it "
+                f"reads format {CHECKPOINT_FORMAT}: use the version that wrote it "
                 f"({data.get('version', 'not known')}), or train again in another --model_folder."
             )
         names = [part.name for part in fields(cls)]

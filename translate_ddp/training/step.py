@@ -28,7 +28,7 @@ class StepResult:
     """The results of one step, on the device: reading a tensor waits for the end of the step."""
 
     loss: Tensor  # this rank's sum over its target tokens, in nats, float64
-    norm: Tensor  # of the gradient over all ranks, before clipping
+    norm: Tensor  # the norm of the gradient over all ranks, before clipping
     tokens: int  # target tokens of all ranks
     # 1.0 if the loss or gradient of any rank was not finite: nothing was updated; 2.0 if only the
     # gradient was not, because of the loss scale of fp16, which is lower now; otherwise 0.0.
@@ -41,7 +41,7 @@ class OptimizerStep:
 
     `objective` maps a `Batch` to named sums over its target tokens. "loss" is minimised, per token
     of the whole step; the others are reported as `extras`. It computes each pair `forward_copies`
-    times. `dtype` is that of the layers: in fp16 the loss is scaled.
+    times. `dtype` is the layers' dtype: in fp16 the loss is scaled.
     """
 
     def __init__(
@@ -54,12 +54,8 @@ class OptimizerStep:
         forward_copies: int = 1,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.objective = objective
-        self.optimizer = optimizer
-        self.config = config
-        self.world = world
-        self.seed = seed
-        self.forward_copies = forward_copies
+        self.objective, self.optimizer, self.config = objective, optimizer, config
+        self.world, self.seed, self.forward_copies = world, seed, forward_copies
         self.flags = StepFlags(world)
         self.loss_scale = LossScale(dtype, world.device)
         self._parameters = list(objective.parameters())
@@ -156,7 +152,7 @@ class OptimizerStep:
     def _explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
         (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
         advice = "lower --seq_len, or choose a smaller model (--preset)"
-        if half := half_size(batch):  # of this one, which may be below the maximum
+        if half := half_size(batch):  # this batch may be smaller than the maximum
             most = half * self.forward_copies
             advice = f"pass --max_tokens {most} (and a --seq_len of at most {half})"
 
@@ -189,7 +185,7 @@ class StepFlags:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._sums = [AsyncCopy(world.device), AsyncCopy(world.device)]  # of this and the last step
+        self._sums = [AsyncCopy(world.device), AsyncCopy(world.device)]  # this and the last step
         self._shared = 0
 
     def share(self, not_finite: Tensor, *others: bool) -> Tensor:

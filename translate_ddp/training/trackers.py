@@ -24,13 +24,13 @@ from translate_ddp.training.logbook import Sample, Sink, sample_lines, shown_sam
 
 # Start and end of a tracker take at most 30 s each.
 START_SECONDS = 27.0
-INIT_SECONDS = 15.0  # of them, to reach W&B's server; then the run starts offline
-END_SECONDS = 27.0
-UPLOAD_SECONDS = 24.0  # of them, to upload the remaining records
+INIT_SECONDS = 15.0  # part of START_SECONDS, to reach W&B's server; then the run starts offline
+TRACKER_END_SECONDS = 27.0
+WANDB_UPLOAD_SECONDS = 24.0  # part of TRACKER_END_SECONDS, to upload the remaining records
 TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
-FLUSH_SECONDS = 1.0  # of records that a power cut may remove from the .wandb file
+FLUSH_SECONDS = 1.0  # a power cut may remove the records of that time from the .wandb file
 ROOM_BYTES = 1 << 16  # more than W&B writes at once
-REASON_CHARACTERS = 250  # of an error
+REASON_CHARACTERS = 250  # shown of an error
 
 
 def chosen_trackers(settings: LogbookConfig) -> "list[type[TrackerSink]]":
@@ -45,7 +45,7 @@ class TrackerSink(Sink, ABC):
     `config` is published, `message` prints failures.
     """
 
-    name = ""  # of the tracker, in messages
+    name = ""  # the tracker, in messages
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class TrackerSink(Sink, ABC):
         self.settings, self.folder = settings, folder
         self.run_id, self.step, self.config = run_id, step, dict(config)
         self.status = ""
-        self.warning = ""  # of the start
+        self.warning = ""  # from the start
         self.upload = ""  # the command that uploads what is on disk
         self._message = message
-        self._run: Any = None  # of the library; None: not started, or stopped
+        self._run: Any = None  # the library's run; None: not started, or stopped
         self._thread = BackgroundThread(self.name, stop_after_error=True)
         try:
             self._run = self._thread.result(self.start, START_SECONDS)
@@ -101,11 +101,11 @@ class TrackerSink(Sink, ABC):
         self._submit(lambda run: self.log_samples(run, step, shown))
 
     def close(self, seconds: float, failed: bool) -> None:
-        """Upload for at most `seconds` and `END_SECONDS`. Records that remain are on disk."""
+        """Upload for at most `seconds` and `TRACKER_END_SECONDS`. Other records are on disk."""
         if (run := self._run) is None:
             return
         try:
-            self._thread.result(lambda: self.finish(run, failed), min(seconds, END_SECONDS))
+            self._thread.result(lambda: self.finish(run, failed), min(seconds, TRACKER_END_SECONDS))
         except (Exception, SystemExit) as error:
             self._give_up(error)
         else:
@@ -279,7 +279,7 @@ def wandb_settings() -> Any:
         x_disable_meta=True,  # command line, script, user, folder, hardware
         x_save_requirements=False,
         init_timeout=INIT_SECONDS,
-        finish_timeout=UPLOAD_SECONDS,
+        finish_timeout=WANDB_UPLOAD_SECONDS,
         finish_timeout_raises=True,
         x_transaction_log_flush_interval=FLUSH_SECONDS,
     )

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from translate_ddp.console import Progress, number
+from translate_ddp.console import ProgressBar, number
 from translate_ddp.data.batches import BatchLoader, Step
 from translate_ddp.data.dataset import PreparedData
 from translate_ddp.errors import Stopped
@@ -68,7 +67,7 @@ class Trainer:
         )
         self._checked_step = 0  # skipped steps are counted up to this one
         self._saved_config = self.config  # with the checkpoint's times of validation
-        self._first_step, self._began = 0, time.monotonic()  # of this process
+        self._first_step, self._began = 0, time.monotonic()  # in this process
 
     def resume(self, state: RunState) -> None:
         """Continue at the position of a state, whose weights and moments are loaded already."""
@@ -118,7 +117,9 @@ class Trainer:
             if self.is_finished():
                 break
             self.sampler.set_epoch(self.position.epoch, first_step=self.position.step_in_epoch)
-            with self._epoch_progress() as progress:
+            label = f"epoch {self.position.epoch + 1}/{self.config.num_epochs}"
+            done, total = self.position.step_in_epoch, len(self.sampler.plan)
+            with self.logbook.progress(label, total, initial=done) as progress:
                 self.supervisor.enter_phase("reading a batch", self.position.global_step + 1)
                 for step in self.loader:
                     self._train_step(step, progress)
@@ -162,7 +163,7 @@ class Trainer:
             if self._has_max_steps(saved) and not self.is_finished():
                 self._validate_end(self.position)
 
-    def _train_step(self, step: Step, progress: Progress) -> None:
+    def _train_step(self, step: Step, progress: ProgressBar) -> None:
         """Update the weights once, and log if a record is due."""
         fault_point("batch")
         result = self.optimizer_step(
@@ -200,11 +201,6 @@ class Trainer:
             self._validate_end(ended)
         self.position = ended
         self._save(epoch=ended.epoch)
-
-    def _epoch_progress(self) -> AbstractContextManager[Progress]:
-        epoch, done = self.position.epoch, self.position.step_in_epoch
-        label = f"epoch {epoch + 1}/{self.config.num_epochs}"
-        return self.logbook.progress(label, total=len(self.sampler.plan), initial=done)
 
     @property
     def epochs_done(self) -> float:

@@ -56,7 +56,7 @@ class ValidationSet:
         return list(zip(self.sizes, map(slice, ends, ends[1:]), strict=False))
 
     def rows_of(self, world: World, on: ValidateOn) -> list[int]:
-        """The rows of this rank's shard; on "rank0", those of rank 0, which decodes all."""
+        """The rows of this rank's shard; on "rank0", all rows, which rank 0 decodes."""
         rows = list(range(len(self.pairs)))
         return rows if on == "rank0" else rows[world.rank :: world.size]
 

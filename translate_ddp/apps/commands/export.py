@@ -22,7 +22,7 @@ from translate_ddp.apps.exporting.trained_model import (
 from translate_ddp.console import print_line
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.environment import threads_per_process
-from translate_ddp.runtime.files import check_new, publish
+from translate_ddp.runtime.files import check_new, publish_output
 from translate_ddp.runtime.launch import Launch
 from translate_ddp.training.checkpoint import write
 from translate_ddp.training.checkpoint_name import check_no_digest
@@ -108,7 +108,7 @@ def export(
             return write_huggingface(path, model, sentences, output.name)
         return write_ctranslate2(path, model, sentences, quantization)
 
-    return publish(output, write_partial)
+    return publish_output(output, write_partial)
 
 
 def stripped(state: RunState) -> RunState:

@@ -19,11 +19,11 @@ from translate_ddp.modeling.ctranslate2_engine import check_digest, is_exported,
 from translate_ddp.presets import changed_settings
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
-from translate_ddp.training.checkpoint import CheckpointStore, load, verify
+from translate_ddp.training.checkpoint import CheckpointStore, load, verify_file
 from translate_ddp.training.checkpoint_name import Checkpoint
 from translate_ddp.training.metrics import bleu_signature, with_units
 from translate_ddp.training.run_info import describe_sizes
-from translate_ddp.training.state import FORMAT, RunState
+from translate_ddp.training.state import CHECKPOINT_FORMAT, RunState
 
 Rows = list[tuple[str, str]]
 DAMAGED = "damaged"
@@ -69,7 +69,7 @@ def describe_file(path: Path, config: InfoConfig) -> Rows:
 def verify_one(checkpoint: Checkpoint) -> tuple[str, str]:
     """The row of a checkpoint. The file is parsed only if its digest matches."""
     try:
-        verify(checkpoint.path)
+        verify_file(checkpoint.path)
         load(checkpoint.path, mapped=True)
     except UserError as error:
         return DAMAGED, f"{checkpoint.path.name}: {error}"
@@ -100,7 +100,7 @@ def describe_state(state: RunState) -> Rows:
         ("trained", f"to {position}"),
         ("best epoch", best),
         ("data", f"{', '.join(config['corpus']['dataset'])}, fingerprint {fingerprint}"),
-        ("versions", f"{versions}, checkpoint format {FORMAT}"),
+        ("versions", f"{versions}, checkpoint format {CHECKPOINT_FORMAT}"),
         ("resumes", resumes),
     ]
 

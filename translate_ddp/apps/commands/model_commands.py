@@ -14,7 +14,7 @@ import tyro
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import silence
-from translate_ddp.console import Progress, print_line, printable
+from translate_ddp.console import ProgressBar, print_line, printable
 from translate_ddp.data.dataset import (
     find_prepared,
 )
@@ -393,7 +393,7 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
 
     own = sum(len(parts[chunk]) for chunk in file.of_this_rank(missing))
     try:
-        with closing(Progress(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
+        with closing(ProgressBar(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
             file.compute(missing, work)
     except Stopped:
         reason = world.supervisor.stop_reason or "on another rank"

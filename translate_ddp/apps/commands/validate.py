@@ -28,7 +28,7 @@ from translate_ddp.data.readers.streams import spooled
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
-from translate_ddp.runtime.files import check_new, publish
+from translate_ddp.runtime.files import check_new, publish_output
 from translate_ddp.settings import LanguagePair, SearchConfig
 from translate_ddp.spans import Glossary
 from translate_ddp.text import (
@@ -139,7 +139,7 @@ def run(config: ValidateConfig) -> None:
         print_line(describe_terms(system, pairs, config.protection.create().glossary))
     if config.output:
         data = to_bytes(system.predictions)
-        publish(Path(config.output), lambda partial: partial.write_bytes(data))
+        publish_output(Path(config.output), lambda partial: partial.write_bytes(data))
     if config.perturbed and translator is not None:
         whole = partial(translator.translate, report=lambda text, message: None, split="none")
         for line in describe_perturbed(partial(whole, **asdict(config.search)), pairs):

@@ -44,7 +44,7 @@ from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.settings import LanguagePair, ModelConfig, NBestConfig, SearchConfig
-from translate_ddp.text import INVISIBLE, SPACES, base_language, normalize
+from translate_ddp.text import INVISIBLE, WHITE_SPACE, base_language, normalize
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.
 ODD_TEXTS = ["[EOS]", "a [EOS] b [PAD] [SOS] [UNK]", " two  spaces\tand\na line ", "e\u0301", "😀"]
@@ -186,7 +186,7 @@ def tokenizer_json(
     steps: list[Any] = [
         normalizers.Replace(Regex(INVISIBLE), ""),
         normalizers.NFC(),
-        normalizers.Replace(Regex(SPACES), " "),
+        normalizers.Replace(Regex(WHITE_SPACE), " "),
         normalizers.Strip(),
     ]
     steps += [model.normalizer] if model.normalizer is not None else []

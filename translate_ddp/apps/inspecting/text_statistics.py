@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from translate_ddp.console import Progress
+from translate_ddp.console import ProgressBar
 from translate_ddp.data.cleaning import EXAMPLES, shortened
 from translate_ddp.data.languages import count_letters
 from translate_ddp.data.pair_store import Pair
@@ -123,7 +123,7 @@ def measure(batches: Iterable[tuple[LanguagePair, list[Pair]]], total: int) -> T
     """The statistics of all pairs of the batches. `total` is their number."""
     counts: dict[str, Counter[str]] = {}
     parts: list[TextStatistics] = []
-    with Progress("Reading texts", total, leave=False) as progress:
+    with ProgressBar("Reading texts", total, leave=False) as progress:
         for part in map_in_processes(measure_batch, batches):
             progress.advance(len(part))
             parts.append(part)

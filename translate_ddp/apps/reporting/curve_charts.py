@@ -13,7 +13,7 @@ from translate_ddp.apps.reporting.page_template import untrusted
 from translate_ddp.apps.reporting.run_summary import Summary
 from translate_ddp.apps.reporting.svg_charts import Limits, Mark, Series, lines
 from translate_ddp.run_record import Curve, RunRecord
-from translate_ddp.training.metrics import LABELS, OFF_TARGET
+from translate_ddp.training.metrics import OFF_TARGET, TITLES
 
 POINTS = 400  # of a line at most: a chart is about as many pixels wide
 LINE_POINTS = 4 * POINTS  # of all lines of a chart that compares runs: the page is below 1 MB
@@ -71,7 +71,7 @@ def panels(names: Collection[str], is_compared: bool = False, metric: str = "") 
         ]
     else:
         own = [name for name in names if name.split("/")[::2] == ["validation", metric]]
-        title, mean = f"{LABELS.get(metric, metric)} of validation, by direction", "validation/"
+        title, mean = f"{TITLES.get(metric, metric)} of validation, by direction", "validation/"
         for chart in range(charts := -(-len(own) // OF_A_CHART)):
             parts = {name: untrusted(name.split("/")[1]) for name in own[chart::charts]}
             found.insert(chart, Panel(title, {mean + metric: "mean"} | parts, y_from_zero=False))

@@ -28,7 +28,7 @@ from translate_ddp.apps.reporting.run_page import (
 from translate_ddp.apps.reporting.run_summary import Summary, best_score, summarize
 from translate_ddp.console import describe_seconds
 from translate_ddp.run_record import RunRecord
-from translate_ddp.training.metrics import LABELS, METRICS
+from translate_ddp.training.metrics import METRICS, TITLES
 
 PLACES = ("model_folder", "model_basename")  # settings without an effect on the result
 NOT_COMPARABLE = Problem(
@@ -94,7 +94,7 @@ def scores_table(runs: Sequence[Summary]) -> Table:
             row.append(f"{score_text(name, score.value)} ({score.step:,})" if score else "–")
         rows.append(row)
     columns = ["run", "state", "steps", "training time", "tokens/s"]
-    columns += [LABELS.get(name, name) for name in names]
+    columns += [TITLES.get(name, name) for name in names]
     return Table("Scores of the runs", columns, rows, has_numbers=True)
 
 

@@ -43,7 +43,7 @@ from translate_ddp.run_record import (
     read_run,
 )
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.training.metrics import LABELS, METRICS, OFF_TARGET
+from translate_ddp.training.metrics import METRICS, OFF_TARGET, TITLES
 
 MAX_ROWS = 50  # of launches
 MAX_NOTICES = 100
@@ -150,7 +150,7 @@ def _tiles(run: Summary) -> Iterator[tuple[str, str]]:
     for name, score in (("best", run.best), ("last", run.last)):
         if score is not None:
             metric = run.launch.best_metric
-            yield f"{name} {LABELS.get(metric, metric)}", score_text(metric, score.value)
+            yield f"{name} {TITLES.get(metric, metric)}", score_text(metric, score.value)
 
 
 def _top(run: Summary) -> Iterator[Block]:
@@ -210,7 +210,7 @@ def _scores(run: Summary) -> Table:
         for title, group, score in shown
         if score
     ]
-    columns = ["", *(LABELS.get(name, name) for name in names)]
+    columns = ["", *(TITLES.get(name, name) for name in names)]
     return Table("Scores of validations", columns, rows, has_numbers=True)
 
 
