@@ -19,8 +19,8 @@ from tests.helpers.faults import Run
 from tests.helpers.runs import last_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.presets import PRESETS, choose_preset, fit_vocabulary, with_preset
-from translate_ddp.settings import NBestConfig
 
 # The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
 FLAGS = """

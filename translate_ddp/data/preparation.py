@@ -36,11 +36,12 @@ from translate_ddp.data.tokenizer import (
     existing_tokenizer,
     loss_of,
 )
+from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig, languages_of
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 FORMAT = 16  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
