@@ -27,9 +27,9 @@ from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError, report_errors
 from translate_ddp.runtime.files import write_atomically
-from translate_ddp.settings import LanguagePair
 from translate_ddp.text import normalize
 from translate_ddp.training.metrics import bleu_signature, score_texts
 from translate_ddp.translator import Translator

@@ -8,7 +8,7 @@ from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.mix import Block
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, SPECIAL_TOKENS, Tokenizer
-from translate_ddp.settings import LanguagePair
+from translate_ddp.directions import LanguagePair
 
 TARGET_RATIO, RATIO_DEVIATION = 15.8 / 15.3, 0.17
 

@@ -77,7 +77,7 @@ def test_every_folder_with_code_is_a_package():
 
 
 # Larger subjects that would be harder to read in two files.
-LARGER_FILES = {"settings.py": 730, "checkpoint.py": 700, "run.py": 550}
+LARGER_FILES = {"settings.py": 600, "checkpoint.py": 700, "run.py": 550}
 
 
 def test_no_file_of_code_has_more_than_500_lines():

@@ -10,6 +10,7 @@ import pytest
 
 from config import parse
 from translate_ddp.apps.serving.batching import LimitsConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.settings import (
     BatchConfig,
     CheckpointConfig,
@@ -18,7 +19,6 @@ from translate_ddp.settings import (
     LossConfig,
     MixConfig,
     ModelConfig,
-    NBestConfig,
     OptimizerConfig,
 )
 

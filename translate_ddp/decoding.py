@@ -20,10 +20,11 @@ import numpy as np
 from translate_ddp.data.model_facts import MORE_TOKENS, ModelFacts
 from translate_ddp.data.sentences import cut, find_parts, space_between
 from translate_ddp.data.tokenizer import EOS, UNK
+from translate_ddp.directions import LanguagePair
 from translate_ddp.modeling.engine import Engine, OnDone, ignore, length_limit
 from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import LanguagePair, NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.spans import (
     ALONE,
     MARK,

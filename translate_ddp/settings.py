@@ -10,18 +10,19 @@ identity of a run, what all ranks must agree on, and what a resumed run prints.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from functools import cache
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from tyro.conf import Fixed, Suppress
 
-from translate_ddp.text import MAX_CODE, normalize
+from translate_ddp.directions import LANGUAGE_CODE, LanguagePair, languages_of, side_name
+from translate_ddp.text import normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -37,31 +38,43 @@ VALIDATION_SHARE = 0.02
 MAX_HELD_OUT_PAIRS = 3_000  # for validation, of all directions
 MAX_HELD_OUT_EACH = 500  # for each of several directions
 MAX_VALIDATION_PAIRS = 10_000  # for all directions, if the settings name or count them
-MAX_NAMED_LANGUAGES = 12  # on a side
-LANGUAGE_CODE = re.compile(rf"(?!.{{{MAX_CODE + 1}}})[A-Za-z]{{2,8}}([_@-][A-Za-z0-9]{{1,8}})*")
-MAX_LENGTH_PENALTY = 10  # beyond, only the length matters, and its power overflows
-MIN_TEMPERATURE = 0.01  # below, the most probable token is drawn, and quotients overflow
 
 
 Settings = dict[str, dict[str, Any]]  # part -> setting -> value
 
 
-class LanguagePair(NamedTuple):
-    """A direction of translation: the codes of its source and its target language."""
+class Range(NamedTuple):
+    """The values that a setting may have."""
 
-    src: str
-    tgt: str
+    words: str  # what it must be
+    holds: Callable[[Any], bool]  # whether a value is in the range, which NaN never is
 
-    def __str__(self) -> str:
-        return f"{self.src}-{self.tgt}"
 
-    @property
-    def reverse(self) -> "LanguagePair":
-        return LanguagePair(self.tgt, self.src)
+def at_least(minimum: int) -> Range:
+    return Range(f"be at least {minimum}", lambda value: value >= minimum)
 
-    def fill(self, name: str) -> str:
-        """The name of a source with the languages in the place of {src} and {tgt}."""
-        return name.replace("{src}", self.src).replace("{tgt}", self.tgt)
+
+def between(first: int, last: int, name: str = "") -> Range:
+    return Range(f"lie in {first} to {name or last}", lambda value: first <= value <= last)
+
+
+PROBABILITY = Range("lie in [0, 1)", lambda value: 0 <= value < 1)
+POSITIVE = Range("be positive and finite", lambda value: 0 < value < math.inf)
+EXIT_CODE = Range(
+    "be from 0 to 255, not 1, 2 or 75, which are codes of errors",
+    lambda value: value in {*range(256)} - {1, 2, 75},
+)
+SEED = between(0, 2**63 - 1, "2**63 - 1")  # `data.mix.hashes` takes 64 bits with a sign
+
+
+class Checked:
+    """A dataclass of settings. Raises ValueError if one is not in the range of its field."""
+
+    def __post_init__(self) -> None:
+        for each in fields(cast("Any", self)):
+            value, check = getattr(self, each.name), each.metadata.get("check")
+            if check and not check.holds(value):
+                raise ValueError(f"{each.name} must {check.words}, but is {value}.")
 
 
 class Resume(Enum):
@@ -74,44 +87,26 @@ class Resume(Enum):
 
 
 def setting(
-    default: Any, resume: Resume = Resume.FREELY, *, path: bool = False, data: bool = False
+    default: Any,
+    resume: Resume = Resume.FREELY,
+    *,
+    path: bool = False,
+    data: bool = False,
+    check: Range | None = None,
 ) -> Any:
-    """A field with this default.
+    """A field with this default, and values in this range.
 
     `path`: it may name a file of this machine, so ranks may differ and it is not published.
     `data`: the prepared data depend on it, which may not change during a run.
     """
-    return field(default=default, metadata={"resume": resume, "path": path, "data": data})
-
-
-def languages_of(directions: Iterable[tuple[str, str]]) -> list[str]:
-    """All source languages, then all other target languages, each once."""
-    return list(dict.fromkeys(code for side in zip(*directions, strict=True) for code in side))
-
-
-def side_name(codes: Iterable[str]) -> str:
-    """The languages of one side of all directions, as de+fr; the number of many."""
-    each = dict.fromkeys(codes)
-    return "+".join(each) if len(each) <= MAX_NAMED_LANGUAGES else f"{len(each)}-languages"
+    return field(
+        default=default, metadata={"resume": resume, "path": path, "data": data, "check": check}
+    )
 
 
 def as_tuples(value: Any) -> Any:
     """Lists, as YAML and JSON files have them, as the tuples of the settings."""
     return tuple(map(as_tuples, value)) if isinstance(value, (list, tuple)) else value
-
-
-def check_at_least(minimum: int, settings: object, *names: str) -> None:
-    """Raise ValueError if one of the settings `names` is less than `minimum`, or NaN."""
-    for name in names:
-        if not (value := getattr(settings, name)) >= minimum:  # false for NaN
-            raise ValueError(f"{name} must be at least {minimum}, but is {value}.")
-
-
-def check_probability(settings: object, *names: str) -> None:
-    """Raise ValueError if one of the settings `names` does not lie in [0, 1)."""
-    for name in names:
-        if not 0 <= (value := getattr(settings, name)) < 1:
-            raise ValueError(f"{name} must lie in [0, 1), but is {value}.")
 
 
 def check_installed(library: str, needed_by: str) -> None:
@@ -121,18 +116,6 @@ def check_installed(library: str, needed_by: str) -> None:
             f"{needed_by} needs {library}, which is not installed: run "
             f"pip install -r requirements-{library}.txt."
         )
-
-
-def check_port(port: int) -> None:
-    """Raise ValueError if there is no such port to listen on."""
-    if not 0 <= port < 2**16:
-        raise ValueError(f"port must lie in 0 to {2**16 - 1}, but is {port}.")
-
-
-def check_seed(seed: int) -> None:
-    """Raise ValueError if `data.mix.hashes`, which takes 64 bits with a sign, cannot take it."""
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"seed must lie in 0 to 2**63 - 1, but is {seed}.")
 
 
 @dataclass(frozen=True)
@@ -147,7 +130,7 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class CorpusConfig:
+class CorpusConfig(Checked):
     dataset: tuple[str, ...] = setting(("demo",), data=True, path=True)
     """One or more corpora: demo, file, spreadsheet[:SHEET], folder, prefix of parallel files, or
     Hugging Face dataset[:SPLIT]; * in file names stands for any text, {src} and {tgt} for the
@@ -164,7 +147,7 @@ class CorpusConfig:
     """Test corpora as for --dataset: pairs with one of their sentences are not trained on."""
     directions: Suppress[Fixed[tuple[tuple[str, str], ...]]] = setting((), data=True)
     """Directions instead of all combinations of lang_src and lang_tgt; in YAML files only."""
-    mix_temperature: float = setting(1.0, data=True)
+    mix_temperature: float = setting(1.0, data=True, check=at_least(1))
     """Directions have pairs in an epoch in proportion to their size ** (1 / mix_temperature):
     1: all their pairs; more: small directions are repeated, up to 20 times; 5 is usual."""
     src_column: str = setting("", data=True)
@@ -191,6 +174,7 @@ class CorpusConfig:
         for name in ("lang_src", "lang_tgt"):  # one language may be a text
             if isinstance(code := getattr(self, name), str):
                 object.__setattr__(self, name, (code,))
+        super().__post_init__()
         if not all(self.dataset) or not self.dataset:
             raise ValueError("dataset is empty: pass one, such as demo.")
         self._check_languages()
@@ -222,8 +206,6 @@ class CorpusConfig:
                 raise ValueError(f"{' '.join(sorted(repeated))} is given twice: once is enough.")
         if not self.requested:
             raise ValueError(f"Both languages are {self.lang_src[0]!r}: they must differ.")
-        if not self.mix_temperature >= 1:  # false for NaN
-            raise ValueError(f"mix_temperature must be at least 1, but is {self.mix_temperature}.")
 
     @property
     def options(self) -> SourceOptions:
@@ -309,25 +291,21 @@ class MixConfig:
 
 
 @dataclass(frozen=True)
-class TokenizerConfig:
+class TokenizerConfig(Checked):
     tokenizer: TokenizerKind = setting("bpe", Resume.NEVER, data=True)
     """bpe: byte-level BPE of any text, in Unicode NFC with single spaces and no invisible
     characters; word: words, rare ones are [UNK]; sentencepiece: unigram, sentencepiece_bpe: BPE,
     both need pip install -r requirements-sentencepiece.txt."""
-    vocab_size: int = setting(4000, Resume.NEVER, data=True)
-    """Maximum vocabulary size, joint for all languages."""
+    vocab_size: int = setting(4000, Resume.NEVER, data=True, check=at_least(300))
+    """Maximum vocabulary size, joint for all languages; at least 256 bytes and special tokens."""
     tokenizer_file: str = setting("", data=True, path=True)
     """Tokenizer to read (tokenizer.json or SentencePiece). If the file is missing, one is trained
     and written there; {0} stands for the languages, as in en-it."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.tokenizer.startswith("sentencepiece"):
             check_installed("sentencepiece", f"tokenizer {self.tokenizer}")
-        if self.vocab_size < 300:
-            raise ValueError(
-                f"vocab_size must be at least 300 (256 bytes and the special tokens), "
-                f"but is {self.vocab_size}."
-            )
 
     def file(self, languages: str) -> Path | None:
         """The path of `tokenizer_file` for a language pair, or None if it is not set."""
@@ -335,19 +313,18 @@ class TokenizerConfig:
 
 
 @dataclass(frozen=True)
-class BatchConfig:
-    batch_tokens: int = setting(1024, Resume.BETWEEN_EPOCHS)
+class BatchConfig(Checked):
+    batch_tokens: int = setting(1024, Resume.BETWEEN_EPOCHS, check=at_least(2))
     """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
-    max_tokens: int = 0
+    max_tokens: int = setting(0, check=at_least(0))
     """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 32768 on a GPU."""
-    batch_size: int = setting(0, Resume.BETWEEN_EPOCHS)
+    batch_size: int = setting(0, Resume.BETWEEN_EPOCHS, check=at_least(0))
     """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
-    seq_len: int = setting(256, Resume.BETWEEN_EPOCHS, data=True)
+    seq_len: int = setting(256, Resume.BETWEEN_EPOCHS, data=True, check=at_least(2))
     """Maximum sentence length in tokens, [EOS] included; longer pairs are dropped."""
 
     def __post_init__(self) -> None:
-        check_at_least(2, self, "batch_tokens", "seq_len")
-        check_at_least(0, self, "max_tokens", "batch_size")
+        super().__post_init__()
         if self.seq_len > self.batch_tokens and not self.batch_size:
             raise ValueError(
                 f"seq_len {self.seq_len} is more than batch_tokens {self.batch_tokens}: "
@@ -365,41 +342,35 @@ def default_micro_batch_tokens(device_type: str) -> int:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    d_model: int = setting(128, Resume.NEVER)
+class ModelConfig(Checked):
+    d_model: int = setting(128, Resume.NEVER, check=at_least(1))
     """Model width."""
-    num_heads: int = setting(4, Resume.NEVER)
+    num_heads: int = setting(4, Resume.NEVER, check=at_least(1))
     """Attention heads per layer; must divide d_model."""
-    num_encoder_layers: int = setting(2, Resume.NEVER)
+    num_encoder_layers: int = setting(2, Resume.NEVER, check=at_least(1))
     """Encoder layers."""
-    num_decoder_layers: int = setting(2, Resume.NEVER)
+    num_decoder_layers: int = setting(2, Resume.NEVER, check=at_least(1))
     """Decoder layers."""
-    d_ff: int = setting(512, Resume.NEVER)
+    d_ff: int = setting(512, Resume.NEVER, check=at_least(1))
     """Feed-forward width."""
-    dropout: float = 0.0
+    dropout: float = setting(0.0, check=PROBABILITY)
     """Dropout probability of embeddings, sublayers, attention and feed-forward layers."""
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "d_model", "num_heads", "d_ff")
-        check_at_least(1, self, "num_encoder_layers", "num_decoder_layers")
+        super().__post_init__()
         if self.d_model % self.num_heads or self.d_model % 2:
             raise ValueError(
                 f"d_model must be even and a multiple of num_heads, but is {self.d_model} "
                 f"with {self.num_heads} heads."
             )
-        check_probability(self, "dropout")
 
 
 @dataclass(frozen=True)
-class LossConfig:
-    label_smoothing: float = 0.1
+class LossConfig(Checked):
+    label_smoothing: float = setting(0.1, check=PROBABILITY)
     """Label smoothing (Szegedy et al. 2016)."""
-    simcut: float = 0.0
+    simcut: float = setting(0.0, check=at_least(0))
     """Weight of SimCut (Gao et al. 2022), which doubles the work of a step; 3 is usual; 0: off."""
-
-    def __post_init__(self) -> None:
-        check_probability(self, "label_smoothing")
-        check_at_least(0, self, "simcut")
 
     @property
     def forward_copies(self) -> int:
@@ -408,32 +379,26 @@ class LossConfig:
 
 
 @dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(Checked):
     optimizer: Literal["adamw", "muon"] = setting("adamw", Resume.NEVER)
     """Optimizer of the layers' matrices; muon learns in fewer steps. AdamW updates the rest."""
-    lr: float = 3e-3
+    lr: float = setting(3e-3, check=POSITIVE)
     """Peak learning rate; a linear schedule falls from it from the first step on."""
-    warmup_steps: int = 300
+    warmup_steps: int = setting(300, check=at_least(1))
     """Linear warm-up steps; with a linear schedule at most a fifth of the training."""
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
     """Decay of the learning rate; linear: to 0 at the end of num_epochs."""
-    clip_grad_norm: float = 1.0
+    clip_grad_norm: float = setting(1.0, check=at_least(0))
     """Maximum global gradient norm; 0 disables clipping."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"lr must be positive and finite, but is {self.lr}.")
-        check_at_least(1, self, "warmup_steps")
-        check_at_least(0, self, "clip_grad_norm")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
-    num_epochs: int = 7
+class TrainConfig(Checked):
+    num_epochs: int = setting(7, check=at_least(1))
     """Epochs of the whole run, resumed parts included."""
-    max_steps: int = 0
+    max_steps: int = setting(0, check=at_least(0))
     """Maximum optimizer steps of the whole run; 0: no limit."""
-    seed: int = setting(0, Resume.BETWEEN_EPOCHS)
+    seed: int = setting(0, Resume.BETWEEN_EPOCHS, check=SEED)
     """Random seed."""
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: the fastest of bf16, fp16, fp32."""
@@ -442,86 +407,29 @@ class TrainConfig:
     deterministic: bool = False
     """Sum in a fixed order on a GPU, for resumes that are equal bit for bit; the backward passes of
     attention, embedding and indexing become slower."""
-    profile: int = setting(0, Resume.PER_START)
+    profile: int = setting(0, Resume.PER_START, check=at_least(0))
     """Steps, after the first 10 of this start, of which to write a trace; 0: none."""
-    log_every: int = 20
+    log_every: int = setting(20, check=at_least(1))
     """Steps between records of the training metrics."""
-    validate_every: int = 0
+    validate_every: int = setting(0, check=at_least(0))
     """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "auto"
     """Validation metric that selects the best epoch, such as BLEU, loss, or one direction's:
     en-it/chrf. auto: BLEU; with several directions chrf."""
-    patience: int = 0
+    patience: int = setting(0, check=at_least(0))
     """Epochs without a better best_metric after which the run ends; 0: none."""
-    save_every: int = 0
+    save_every: int = setting(0, check=at_least(0))
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
-    save_every_minutes: float = 15.0
+    save_every_minutes: float = setting(15.0, check=at_least(0))
     """Minutes between checkpoints; 0: do not save by time."""
-    max_minutes: float = 0.0
+    max_minutes: float = setting(0.0, check=at_least(0))
     """Minutes after which the run saves and stops; 0: no limit."""
 
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "num_epochs", "log_every")
-        check_at_least(0, self, "max_steps", "validate_every", "patience", "profile")
-        check_at_least(0, self, "save_every", "save_every_minutes", "max_minutes")
-        check_seed(self.seed)
-
 
 @dataclass(frozen=True)
-class SearchConfig:
-    """Settings of decoding; not of training."""
-
-    beam_width: int = 4
-    """Beam width; 1 is greedy decoding."""
-    length_penalty: float = 1.0
-    """A beam search divides the log-probability by length ** this: more makes output longer."""
-
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "beam_width")
-        if not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:  # false for NaN
-            raise ValueError(
-                f"length_penalty must lie in -{MAX_LENGTH_PENALTY} to {MAX_LENGTH_PENALTY}, but is "
-                f"{self.length_penalty}."
-            )
-
-
-@dataclass(frozen=True)
-class NBestConfig(SearchConfig):
-    n_best: int = 1
-    """Translations of each text; at most beam_width, unless they are sampled."""
-    temperature: float = 0.0
-    """Sample tokens at this temperature instead of searching for the best; 0: search."""
-    seed: int = 0
-    """Random seed of sampling; the same text and seed give the same translation."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(1, self, "n_best")
-        check_at_least(0, self, "temperature", "seed")
-        if 0 < self.temperature < MIN_TEMPERATURE:
-            raise ValueError(
-                f"temperature must be 0 or at least {MIN_TEMPERATURE}, but is {self.temperature}: "
-                "pass --beam_width 1 for the most probable tokens."
-            )
-        if not (self.temperature or self.n_best <= self.beam_width):
-            raise ValueError(
-                f"n_best {self.n_best} is more than beam_width {self.beam_width}: "
-                f"pass --beam_width {self.n_best}."
-            )
-
-    @property
-    def rows_per_sentence(self) -> int:
-        """Hypotheses that are computed side by side."""
-        return self.n_best if self.temperature else self.beam_width
-
-
-GREEDY = NBestConfig(beam_width=1)
-
-
-@dataclass(frozen=True)
-class CheckpointConfig:
+class CheckpointConfig(Checked):
     model_folder: str = setting("weights", Resume.PER_START, path=True)
     """Folder for checkpoints, prepared data and metrics."""
     model_basename: str = "tmodel"
@@ -530,12 +438,13 @@ class CheckpointConfig:
     """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
     init_from: str = setting("", Resume.PER_START, path=True)
     """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
-    average: int = 1
+    average: int = setting(1, check=at_least(1))
     """Last epochs of which translate and validate average the weights; 1: no average."""
-    keep_last: int = 5
+    keep_last: int = setting(5, check=at_least(0))
     """Epoch and step checkpoints to keep, beside the best and what --average needs; 0: all."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.model_basename):
             raise ValueError(
                 f"model_basename may hold letters, digits, '.', '_' and '-', "
@@ -545,8 +454,6 @@ class CheckpointConfig:
             raise ValueError("model_folder is empty: pass a folder.")
         if re.search("[\ud800-\udfff]", self.model_folder):  # torch could not read its files
             raise ValueError("model_folder has a name that is not UTF-8: pass another folder.")
-        check_at_least(1, self, "average")
-        check_at_least(0, self, "keep_last")
 
 
 @dataclass(frozen=True)
@@ -568,28 +475,17 @@ class LogbookConfig:
 
 
 @dataclass(frozen=True)
-class DistributedConfig:
+class DistributedConfig(Checked):
     backend: Literal["auto", "nccl", "gloo"] = "auto"
     """Backend of the process group; auto: NCCL on GPUs, gloo on CPUs."""
-    bucket_cap_mb: int = 25
+    bucket_cap_mb: int = setting(25, check=at_least(1))
     """Size in MiB of DDP's gradient buckets, which are all-reduced during backward."""
     gradient_compression: Literal["none", "bf16"] = "none"
     """Number format in which ranks send gradients; bf16: half the bytes, with rounded sums."""
-    timeout_minutes: float = 10.0
+    timeout_minutes: float = setting(10.0, check=Range("be positive", lambda value: value > 0))
     """Minutes without progress on a rank after which the run ends with an error."""
-    preempted_exit_code: int = 0
+    preempted_exit_code: int = setting(0, check=EXIT_CODE)
     """Exit code after a request to stop. If it is not 0, Kubernetes restarts the pod."""
-
-    def __post_init__(self) -> None:
-        code = self.preempted_exit_code
-        if not 0 <= code < 256 or code in (1, 2, 75):
-            raise ValueError(
-                "preempted_exit_code must be from 0 to 255, but not 1, 2 or 75, which are codes of "
-                f"errors; it is {code}."
-            )
-        if not self.timeout_minutes > 0:
-            raise ValueError(f"timeout_minutes must be positive, but is {self.timeout_minutes}.")
-        check_at_least(1, self, "bucket_cap_mb")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from translate_ddp.console import print_line, printable
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.sentences import find_sentences, space_between
 from translate_ddp.decoding import Decoder, Sentence, scaled
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError, first_line
 from translate_ddp.modeling.ctranslate2_engine import (
     CTranslate2Engine,
@@ -38,6 +39,7 @@ from translate_ddp.modeling.ctranslate2_engine import (
 )
 from translate_ddp.modeling.engine import OnDone, TorchEngine, ignore
 from translate_ddp.modeling.kernels import choose_dtype
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.runtime.device import (
     FREE_MEMORY,
     explain_out_of_memory,
@@ -47,7 +49,7 @@ from translate_ddp.runtime.device import (
 )
 from translate_ddp.runtime.environment import keep_freed_memory, threads_per_process
 from translate_ddp.runtime.launch import read_launch
-from translate_ddp.settings import CheckpointConfig, LanguagePair, NBestConfig, Precision, Split
+from translate_ddp.settings import CheckpointConfig, Precision, Split
 from translate_ddp.spans import (
     Escape,
     Line,

@@ -10,7 +10,7 @@ import ctranslate2  # pyright: ignore[reportMissingImports]
 from benchmarks.common import read_settings
 from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
 from translate_ddp.apps.exporting.ctranslate2_export import write_model
-from translate_ddp.settings import SearchConfig
+from translate_ddp.modeling.search_options import SearchConfig
 
 BATCH_ROWS = 256  # sentences x beam; about the fastest of the sizes tried on two CPU cores
 

@@ -11,7 +11,7 @@ from benchmarks.trainers.pegasus import to_pegasus
 from translate_ddp.data.batches import pad
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD
-from translate_ddp.settings import SearchConfig
+from translate_ddp.modeling.search_options import SearchConfig
 
 BATCH_SENTENCES = 64
 

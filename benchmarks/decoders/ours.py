@@ -9,9 +9,9 @@ from benchmarks.common import read_settings
 from benchmarks.decoders.task import Decoder, Ids, Task, time_decoding
 from translate_ddp.modeling.engine import TorchEngine, default_max_tokens, ready_to_decode
 from translate_ddp.modeling.kernels import choose_dtype
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.environment import keep_freed_memory
-from translate_ddp.settings import NBestConfig
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.helpers.states import make_facts
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands import model_commands, translate
 from translate_ddp.errors import UserError
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.text import normalize
 from translate_ddp.translator import Translator
 

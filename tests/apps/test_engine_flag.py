@@ -26,8 +26,8 @@ from translate_ddp.apps.exporting.ctranslate2_export import RECORD, open_verifie
 from translate_ddp.apps.exporting.trained_model import NotTheSame, Sentences, TrainedModel
 from translate_ddp.errors import UserError, cleanup
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.runtime.supervisor import REPEAT_SECONDS, ExitCode
-from translate_ddp.settings import NBestConfig
 from translate_ddp.translator import Translator
 
 pytest.importorskip("ctranslate2")

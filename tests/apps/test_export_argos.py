@@ -15,7 +15,7 @@ from translate_ddp.data.tokenizer import PAD, SOS
 from translate_ddp.data.tokenizer_models import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import search
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")
 sentencepiece: Any = pytest.importorskip("sentencepiece")

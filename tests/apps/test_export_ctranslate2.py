@@ -21,7 +21,7 @@ from translate_ddp.modeling import ctranslate2_engine
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.engine import Engine, length_limit
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.translator import Translator
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")

@@ -17,7 +17,8 @@ from translate_ddp.apps.exporting.trained_model import (
     verify_quality,
 )
 from translate_ddp.data.tokenizer import EOS, SPAN_TOKENS
-from translate_ddp.settings import LanguagePair, NBestConfig
+from translate_ddp.directions import LanguagePair
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.training.metrics import score_texts
 from translate_ddp.translator import Translator
 

@@ -20,7 +20,8 @@ from translate_ddp.apps.exporting.huggingface_export import tokenizer_json, veri
 from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel, choose_sentences
 from translate_ddp.data.tokenizer import EOS, NO_EXTRA_TOKENS, UNK, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.settings import NBestConfig, TokenizerConfig
+from translate_ddp.modeling.search_options import NBestConfig
+from translate_ddp.settings import TokenizerConfig
 from translate_ddp.text import normalize
 
 transformers: Any = pytest.importorskip("transformers")

@@ -16,7 +16,7 @@ from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sent
 from translate_ddp.data.tokenizer import EOS, SPAN_TOKENS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import open_exported
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.spans import MARK
 
 ctranslate2: Any = pytest.importorskip("ctranslate2")

@@ -10,7 +10,7 @@ from translate_ddp.apps.commands.validate import (
     frequent_words,
     repeats_itself,
 )
-from translate_ddp.settings import LanguagePair
+from translate_ddp.directions import LanguagePair
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from tests.helpers.states import make_facts
 from translate_ddp.data.model_facts import LengthRatios
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, Tokenizer
 from translate_ddp.decoding import Decoder
+from translate_ddp.directions import LanguagePair
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import LanguagePair, NBestConfig, Split
+from translate_ddp.modeling.search_options import NBestConfig
+from translate_ddp.settings import Split
 from translate_ddp.spans import MARK, Line, Protection, Span
 from translate_ddp.translator import Translator
 

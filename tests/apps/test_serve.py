@@ -18,7 +18,7 @@ from tests.helpers.served import BOTH, MANY, Client, FakeTranslator, Named, serv
 from translate_ddp.apps.serving.app import create_app
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.errors import UserError
-from translate_ddp.settings import SearchConfig
+from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.spans import Protection
 
 FIELDS = {"source": "en", "target": "it"}

@@ -19,7 +19,7 @@ from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.nodes import state_of
 from tests.helpers.processes import SECONDS, wait_until
 from translate_ddp.apps.commands import translate
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.translator import Translator
 
 LINES = ["sun moon river. fish wolf.", "", "- moon\ntree"]

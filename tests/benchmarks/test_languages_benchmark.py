@@ -16,7 +16,7 @@ from translate_ddp.apps.commands.train import parse as parse_training
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import SPAN_TOKENS
-from translate_ddp.settings import LanguagePair
+from translate_ddp.directions import LanguagePair
 from translate_ddp.translator import Translator
 
 WORDS = ["sun", "moon", "tree", "river", "stone", "bird"]

@@ -19,7 +19,8 @@ from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.preparation import Encoder
 from translate_ddp.data.tagged_corpus import TaggedPairs
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
-from translate_ddp.settings import LanguagePair, TokenizerConfig
+from translate_ddp.directions import LanguagePair
+from translate_ddp.settings import TokenizerConfig
 from translate_ddp.text import normalize, remove_end_punctuation
 
 NEVER = 0.999

@@ -25,13 +25,9 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     train_tokenizer,
 )
+from translate_ddp.directions import LanguagePair
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import (
-    Config,
-    CorpusConfig,
-    LanguagePair,
-    TokenizerConfig,
-)
+from translate_ddp.settings import Config, CorpusConfig, TokenizerConfig
 from translate_ddp.spans import MARK
 from translate_ddp.text import normalize
 from translate_ddp.training.fine_tuning import choose_extra_tokens

@@ -79,7 +79,7 @@ def test_values_are_read_as_plain_text_and_counted(write_file: Write):
     source = write_file("values", {"A": rows})
     assert read(source)[1:] == [("5", "fünf"), ("2.5", "TRUE"), ("2024-03-01", "1000000")]
     (notice,) = notices_of(source)
-    assert ": 3 numbers, 1 truth value, 1 date among the texts, first in row 3: 5. " in notice
+    assert ": numbers or dates in 5 cells, first in row 3: 5. " in notice
     assert notice in read_corpus(corpus_of(source, "1")).reports[0].notices  # which are printed
 
 

@@ -126,10 +126,7 @@ def test_title_above_the_names_of_the_columns_is_an_error(
     separator = next(each for each in "\t,;" if each in title)
     rows = [["Page", "English", "German"], ["1", "a", "b"]]
     path = write(folder / name, title + "".join(f"{separator.join(row)}\n" for row in rows))
-    assert error_of(path, EN_DE, **columns).endswith(
-        f"{name}: the columns have their names in row 3, Page, English, German. Delete the rows "
-        "above it."
-    )
+    assert "its first row is Our words" in error_of(path, EN_DE, **columns)
 
 
 def test_text_that_lacks_its_translation_is_no_title(folder: Path):

@@ -9,8 +9,9 @@ from translate_ddp.data.batches import Batch, collate
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.modeling.engine import TorchEngine, ignore
 from translate_ddp.modeling.search import Hypothesis, SearchState
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import ModelConfig, NBestConfig
+from translate_ddp.settings import ModelConfig
 
 VOCABULARY = 40
 

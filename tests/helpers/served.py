@@ -21,7 +21,8 @@ from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.apps.serving.server import listen, make_server
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.decoding import Sentence
-from translate_ddp.settings import LanguagePair, SearchConfig
+from translate_ddp.directions import LanguagePair
+from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.spans import Protection
 from translate_ddp.translator import Translation
 

@@ -7,7 +7,8 @@ import torch
 
 from translate_ddp.data.model_facts import LengthRatios, ModelFacts
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, Tokenizer, train_tokenizer
-from translate_ddp.settings import Config, LanguagePair, TokenizerConfig
+from translate_ddp.directions import LanguagePair
+from translate_ddp.settings import Config, TokenizerConfig
 from translate_ddp.training.state import LogOffset, Position, RunIdentity, RunInfo, RunState
 
 IDENTITY = RunIdentity(

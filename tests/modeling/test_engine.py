@@ -21,8 +21,9 @@ from translate_ddp.modeling.engine import (
     ready_to_decode,
 )
 from translate_ddp.modeling.kernels import Linear, PackedWeights
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.modeling.transformer import DecoderLayer, Transformer
-from translate_ddp.settings import NBestConfig, TokenizerConfig
+from translate_ddp.settings import TokenizerConfig
 from translate_ddp.training.report_sink import MAX_TOKENS, attention_of, token_texts
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.modeling import search
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis, beam, greedy, sample
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 
 CPU = torch.device("cpu")
 

@@ -11,10 +11,11 @@ from tests.helpers import processes
 from tests.helpers.faults import Run
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
+from translate_ddp.modeling.search_options import GREEDY
 from translate_ddp.runtime import device as module
 from translate_ddp.runtime.device import choose_device, peak_flop, visible_gpus
 from translate_ddp.runtime.launch import Launch
-from translate_ddp.settings import GREEDY, DistributedConfig
+from translate_ddp.settings import DistributedConfig
 from translate_ddp.translator import Translator
 
 

@@ -8,9 +8,10 @@ import pytest
 from tests.helpers.faults import Run
 from tests.helpers.runs import checkpoints, last_state, validations
 from tests.helpers.states import make_state
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, LanguagePair
+from translate_ddp.settings import CheckpointConfig
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import JsonlSink
 from translate_ddp.training.metrics import find_metric

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers.faults import Run
 from tests.helpers.runs import assert_same_run, last_state, records, validations
-from translate_ddp.settings import LanguagePair
+from translate_ddp.directions import LanguagePair
 from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position
 

@@ -23,9 +23,10 @@ from tests.helpers.runs import (
 )
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, LanguagePair, TokenizerConfig
+from translate_ddp.settings import CheckpointConfig, TokenizerConfig
 from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.run import find_start

@@ -18,11 +18,12 @@ from tests.helpers import processes
 from tests.helpers.runs import last_state, validations
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import TorchEngine, length_limit
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import LanguagePair, ModelConfig, TokenizerConfig
+from translate_ddp.settings import ModelConfig, TokenizerConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.metrics import (
     METRICS,

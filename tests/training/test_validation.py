@@ -13,10 +13,11 @@ from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import train_tokenizer
+from translate_ddp.directions import LanguagePair
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import LanguagePair, ModelConfig, TokenizerConfig
+from translate_ddp.settings import ModelConfig, TokenizerConfig
 from translate_ddp.training.identity import describe_changes
 from translate_ddp.training.metrics import METRICS, score_texts
 from translate_ddp.training.validation import ValidationSet, validate

@@ -32,8 +32,8 @@ from translate_ddp.data.prepared_folder import (
     read_summary,
     remove_abandoned,
 )
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
-from translate_ddp.settings import LanguagePair
 
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 LABELS_FILE, STRICT_FILE, VALIDATION_FILE = "labels.npy", "strict.npy", "validation.tsv"

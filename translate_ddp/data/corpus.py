@@ -70,10 +70,11 @@ from translate_ddp.data.sources import (
     source_identity,
     validation_split,
 )
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CleanLevel, CorpusConfig, LanguagePair
+from translate_ddp.settings import CleanLevel, CorpusConfig
 
 FORMAT = 10  # of the folder; raise it with every change of the pairs or of their order
 REPEATED = "repeated in validation"

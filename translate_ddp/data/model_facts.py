@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer
-from translate_ddp.settings import LanguagePair, languages_of
+from translate_ddp.directions import LanguagePair, languages_of
 
 MORE_TOKENS = 10  # of a translation, beside a multiple of its source
 

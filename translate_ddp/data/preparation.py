@@ -6,7 +6,6 @@ one of its tokenizer, or of the settings that learn it. So later starts find it.
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -20,11 +19,7 @@ import numpy as np
 from translate_ddp.console import ProgressBar, counted, print_line, size
 from translate_ddp.data.augmentation import count_variants, perturb_some
 from translate_ddp.data.cleaned_corpus import delete_cleaned
-from translate_ddp.data.corpus import (
-    CleanedCorpus,
-    clean_corpus,
-    corpus_signature,
-)
+from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.lexicon import Lexicon
@@ -41,15 +36,15 @@ from translate_ddp.data.tokenizer import (
     existing_tokenizer,
     loss_of,
 )
+from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import CorpusConfig, LanguagePair, TokenizerConfig, languages_of
+from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
 FORMAT = 16  # of the prepared folder; raise it with every change, and corpora are prepared again
 SIDES = ("src", "tgt")
-IN_SPLIT = {"train": "", "validation": " in validation"}
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
 MIN_LONGEST = 20  # tokens of a longest source; shorter parts of sentences are no clauses
@@ -134,46 +129,21 @@ def _write(
     learn = lambda: build_tokenizer(lines, tokenizer_config, config.languages_name)  # noqa: E731
     tokenizer = Tokenizer(text) if text else learn()
     tagged.tags = {pair: extra.tag(tokenizer, pair.tgt) for pair in tagged.directions}
-    validation, num_pairs = corpus.validation(), sum(corpus.sizes)
-    checked = validation[:CHECKED_PAIRS] if text and shown else []
+    checked = corpus.validation()[:CHECKED_PAIRS] if text and shown else []
     if loss := loss_of(tokenizer, list(chain.from_iterable(checked))):
         print_line(loss)
-    num_variants = count_variants(num_pairs) if config.perturb else 0
+    num_variants = count_variants(sum(corpus.sizes)) if config.perturb else 0
     lexicons = tagged.learn_lexicons() if extra.num_spans else None
     encoder = Encoder(tokenizer.text, seq_len, num_variants, lexicons)
-    plain = replace(encoder, num_variants=0, lexicons=None)
-    splits = {
-        "train": (encoder, tagged.pairs(corpus.is_train), num_pairs),
-        "validation": (plain, tagged.validation(), len(validation)),
-    }
-    dropped, fits = Counter(corpus.dropped), dict[str, np.ndarray]()
-    for split, (encoder, batches, count) in splits.items():
-        fits[split] = encode(batches, count, encoder, folder / split, shown)
-        if not fits[split].any():
-            raise UserError(
-                f"None of the {count:,} {split} pairs fits --seq_len {seq_len}: raise it."
-            )
-        if over := count - int(fits[split].sum()):
-            dropped[f"over {seq_len} tokens{IN_SPLIT[split]}"] += over
-    kept = compress(validation, fits["validation"].tolist())
-    for side, texts in zip(SIDES, zip(*kept, strict=True), strict=True):
-        lines = "".join(f"{text}\n" for text in texts)
-        (folder / f"validation.{side}.txt").write_text(lines, encoding="utf-8")
-    sizes, validation_sizes = (
-        [int(part.sum()) for part in np.split(fits[split], np.cumsum(counts)[:-1])]
-        for split, counts in (("train", corpus.sizes), ("validation", corpus.validation_sizes))
-    )
-    for number, direction in enumerate(tagged.directions):
-        in_training = sum(compress(sizes, (of == number for of, _ in tagged.blocks)))
-        if not (in_training and validation_sizes[number]):
-            split = "validation" if in_training else "training"
-            raise UserError(f"No {split} pair of {direction} fits --seq_len {seq_len}: raise it.")
+    fits = _encode_splits(folder, corpus, tagged, encoder, shown)
+    sizes, validation_sizes = _sizes(corpus, tagged, fits, seq_len)
+    over = zip(("", " in validation"), (int((~of).sum()) for of in fits), strict=True)
+    dropped = {f"over {seq_len} tokens{where}": pairs for where, pairs in over if pairs}
     train = ParallelDataset.open(folder / "train")
     facts = _learn_facts(tagged, chosen, tokenizer, extra, train, sizes)
     summary: Summary = {
         "facts": facts.to_dict(),
-        "dropped": dict(dropped),
-        "reports": [asdict(report) for report in corpus.reports],
+        "dropped": corpus.dropped | dropped,
         "blocks": tagged.blocks,
         "sizes": sizes,
         "validation_sizes": validation_sizes,
@@ -182,11 +152,48 @@ def _write(
     }
     if num_variants:
         summary["variants_fingerprint"] = _fingerprint(folder / VARIANTS)
-        on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
-        variants = f"{counted(num_variants, 'variant')} of each pair, {size(on_disk)} on disk"
         if shown:
-            print_line(f"Augmentation: {variants}.")
+            variants = counted(num_variants, "variant")
+            on_disk = sum(file.stat().st_size for file in folder.glob(f"{VARIANTS}.*"))
+            print_line(f"Augmentation: {variants} of each pair, {size(on_disk)} on disk.")
     return summary
+
+
+def _encode_splits(
+    folder: Path, corpus: CleanedCorpus, tagged: TaggedCorpus, encoder: "Encoder", shown: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Write the token ids of both splits and the texts of validation, which has no variants.
+
+    Returns a mark for each pair of training, then of validation: whether it fits.
+    """
+    pairs, plain = corpus.validation(), replace(encoder, num_variants=0, lexicons=None)
+    train, num_pairs = tagged.pairs(corpus.is_train), sum(corpus.sizes)
+    fits = encode(train, num_pairs, encoder, folder / "train", shown)
+    validation_fits = encode(tagged.validation(), len(pairs), plain, folder / "validation", shown)
+    kept = list(compress(pairs, validation_fits.tolist()))
+    for side, name in enumerate(SIDES):
+        lines = "".join(f"{pair[side]}\n" for pair in kept)
+        (folder / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
+    return fits, validation_fits
+
+
+def _sizes(
+    corpus: CleanedCorpus, tagged: TaggedCorpus, fits: Sequence[np.ndarray], seq_len: int
+) -> tuple[list[int], list[int]]:
+    """The pairs that fit, of each block of training and of each direction of validation.
+
+    Raises UserError if a direction has none.
+    """
+    sizes, validation_sizes = (
+        [int(part.sum()) for part in np.split(of, np.cumsum(counts)[:-1])]
+        for of, counts in zip(fits, (corpus.sizes, corpus.validation_sizes), strict=True)
+    )
+    for number, direction in enumerate(tagged.directions):
+        in_training = sum(compress(sizes, (of == number for of, _ in tagged.blocks)))
+        if not (in_training and validation_sizes[number]):
+            split = "validation" if in_training else "training"
+            raise UserError(f"No {split} pair of {direction} fits --seq_len {seq_len}: raise it.")
+    return sizes, validation_sizes
 
 
 def _learn_facts(

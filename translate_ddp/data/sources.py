@@ -56,9 +56,10 @@ from translate_ddp.data.rows import (
     list_names,
     make_rows,
 )
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.runtime.long_calls import library_call
-from translate_ddp.settings import LanguagePair, SourceOptions
+from translate_ddp.settings import SourceOptions
 
 DEMO = Path(__file__).with_name("demo.tsv")  # columns split, en, it
 HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")

@@ -17,7 +17,8 @@ from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.sentences import learn_abbreviations
 from translate_ddp.data.tokenizer import MAX_LINES
-from translate_ddp.settings import CorpusConfig, LanguagePair, languages_of
+from translate_ddp.directions import LanguagePair, languages_of
+from translate_ddp.settings import CorpusConfig
 from translate_ddp.text import base_language, prefix_of
 
 LEXICON_PAIRS = 20_000  # more take longer, and add rare words

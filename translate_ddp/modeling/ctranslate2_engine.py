@@ -25,7 +25,7 @@ from translate_ddp.modeling.engine import (
 )
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
-from translate_ddp.settings import NBestConfig
+from translate_ddp.modeling.search_options import NBestConfig
 
 DESCRIPTION_FORMAT = 3  # raised with every change after which a saved one cannot be read
 DESCRIPTION, MODEL = "translate_ddp.json", "model.bin"

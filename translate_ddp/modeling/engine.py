@@ -32,9 +32,10 @@ from translate_ddp.modeling.search import (
     greedy,
     sample,
 )
+from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.modeling.transformer import Attention, DecoderLayer, EncoderLayer, Transformer
 from translate_ddp.runtime.device import FREE_MEMORY, OutOfMemory, explain_out_of_memory
-from translate_ddp.settings import NBestConfig, default_micro_batch_tokens
+from translate_ddp.settings import default_micro_batch_tokens
 
 # Tokens decoded at once: source tokens with padding, times the rows of a sentence. On a GPU a
 # step with few rows takes as long as one with many.

@@ -18,7 +18,7 @@ from torch import Tensor
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.repetition import EVERY, only_repeats
-from translate_ddp.settings import SearchConfig
+from translate_ddp.modeling.search_options import SearchConfig
 
 NAN_TOKEN = -1  # in the place of a token whose score is not a number
 SCORES_ARE_NAN = (

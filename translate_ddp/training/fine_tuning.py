@@ -17,9 +17,10 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
     existing_tokenizer,
 )
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.settings import Config, LanguagePair, ModelConfig, TokenizerConfig
+from translate_ddp.settings import Config, ModelConfig, TokenizerConfig
 from translate_ddp.training.state import RunState
 
 

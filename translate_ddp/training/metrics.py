@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from translate_ddp.console import number
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
-from translate_ddp.settings import LanguagePair
 from translate_ddp.text import (
     CHINESE,
     JAPANESE,

@@ -21,6 +21,7 @@ from translate_ddp import __version__
 from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
 from translate_ddp.data.rows import list_names
+from translate_ddp.directions import side_name
 from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
@@ -28,14 +29,7 @@ from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import (
-    CheckpointConfig,
-    ModelConfig,
-    Settings,
-    all_settings,
-    by_name,
-    side_name,
-)
+from translate_ddp.settings import CheckpointConfig, ModelConfig, Settings, all_settings, by_name
 from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer

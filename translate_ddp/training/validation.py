@@ -13,13 +13,15 @@ import numpy as np
 from translate_ddp.data.dataset import ParallelDataset, PreparedData
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
+from translate_ddp.modeling.search_options import GREEDY
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import GREEDY, LanguagePair, ValidateOn
+from translate_ddp.settings import ValidateOn
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.logbook import Logbook, Sample

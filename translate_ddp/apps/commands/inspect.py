@@ -20,17 +20,19 @@ from translate_ddp.runtime.files import check_new, explain_write_errors
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.settings import (
     BatchConfig,
+    Checked,
     Config,
     CorpusConfig,
     MixConfig,
     Preset,
     TokenizerConfig,
-    check_at_least,
+    at_least,
+    setting,
 )
 
 
 @dataclass(frozen=True)
-class InspectConfig:
+class InspectConfig(Checked):
     """Describe a corpus before training: rows, defects, vocabulary, preset, training time.
 
     Without --vocab_size and --batch_tokens, the preset's values are used.
@@ -46,11 +48,11 @@ class InspectConfig:
     """HTML page to write, too, with more examples; '': none."""
     rows: str = ""
     """TSV file to write, too: each row that is dropped or looks wrong, and why; '': none."""
-    seconds: float = 20.0
+    seconds: float = setting(20.0, check=at_least(0))
     """Time for training steps, from which the time of a training is estimated; 0: none."""
 
     def __post_init__(self) -> None:
-        check_at_least(0, self, "seconds")
+        super().__post_init__()
         self.mix.check(self.corpus.dataset)
 
 

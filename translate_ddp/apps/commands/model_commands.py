@@ -20,6 +20,7 @@ from translate_ddp.data.dataset import (
 )
 from translate_ddp.data.inputs import read_given_pairs, read_glossary
 from translate_ddp.data.readers.streams import compression_of
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import Stopped, UserError, cleanup
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.engine import OnDone, ignore
@@ -31,14 +32,15 @@ from translate_ddp.runtime.long_calls import heartbeat
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.runtime.world import World, open_world
 from translate_ddp.settings import (
+    Checked,
     CheckpointConfig,
     CorpusConfig,
     DistributedConfig,
-    LanguagePair,
     Quoting,
     SourceOptions,
     Split,
-    check_at_least,
+    at_least,
+    setting,
 )
 from translate_ddp.spans import Protection
 from translate_ddp.text import normalize
@@ -121,7 +123,7 @@ class DirectionConfig:
 
 
 @dataclass(frozen=True)
-class SavedModel:
+class SavedModel(Checked):
     """Settings that select a checkpoint."""
 
     model_folder: str = CheckpointConfig.model_folder
@@ -130,11 +132,11 @@ class SavedModel:
     """Prefix of the checkpoint names."""
     preload: str = CheckpointConfig.preload
     """Checkpoint in the folder: latest, best (epoch), an epoch number; or the path of a model."""
-    average: int = 0
+    average: int = setting(0, check=at_least(0))
     """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
 
     def __post_init__(self) -> None:
-        check_at_least(0, self, "average")
+        super().__post_init__()
         CheckpointConfig(self.model_folder, self.model_basename)  # checks both
 
     @property

@@ -12,14 +12,15 @@ from translate_ddp.apps.commands.model_commands import (
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
 from translate_ddp.errors import cleanup, import_optional
-from translate_ddp.settings import SearchConfig, Split, check_at_least, check_port
+from translate_ddp.modeling.search_options import SearchConfig
+from translate_ddp.settings import Checked, Split, at_least, between, setting
 from translate_ddp.translator import Translator
 
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")
 
 
 @dataclass(frozen=True)
-class ServeConfig:
+class ServeConfig(Checked):
     """Serve a trained model over HTTP, with a page for the browser."""
 
     saved: SavedModel = field(default_factory=SavedModel)
@@ -28,17 +29,13 @@ class ServeConfig:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0: reachable from other machines."""
-    port: int = 5000
+    port: int = setting(5000, check=between(0, 2**16 - 1))
     """Port to listen on; 0: any free one."""
-    reload_seconds: float = 10.0
+    reload_seconds: float = setting(10.0, check=at_least(0))
     """Seconds between looks for a newer model in the folder; 0: keep the first."""
     split: Split = "sentences"
     """sentences: translate the sentences of each line one by one; none: each line as one."""
     protection: ProtectionConfig = field(default_factory=ProtectionConfig)
-
-    def __post_init__(self) -> None:
-        check_at_least(0, self, "reload_seconds")
-        check_port(self.port)
 
 
 def run(config: ServeConfig) -> None:

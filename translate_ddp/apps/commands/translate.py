@@ -34,7 +34,8 @@ from translate_ddp.data.readers.corpus_files import file_identity
 from translate_ddp.data.sources import name_and_split
 from translate_ddp.modeling.ctranslate2_engine import is_exported
 from translate_ddp.modeling.engine import OnDone, ignore
-from translate_ddp.settings import NBestConfig, Quoting, Split
+from translate_ddp.modeling.search_options import NBestConfig
+from translate_ddp.settings import Quoting, Split
 from translate_ddp.spans import LINE_BREAKS, Markup
 from translate_ddp.training.checkpoint_name import parse_name
 from translate_ddp.translator import OnMessage, Translation, Translator

@@ -25,11 +25,12 @@ from translate_ddp.apps.commands.model_commands import (
 from translate_ddp.console import counted, number, print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.repetition import find_loop
+from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, publish_output
-from translate_ddp.settings import LanguagePair, SearchConfig
 from translate_ddp.spans import Glossary
 from translate_ddp.text import (
     END_PUNCTUATION,

@@ -38,12 +38,14 @@ from translate_ddp.data.tokenizer import (
     Tokenizer,
 )
 from translate_ddp.data.tokenizer_models import SPACE, SentencePieceModel, open_json
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError, import_optional
 from translate_ddp.modeling.engine import CPU_MAX_TOKENS, Ids, ignore, length_limit, longest_first
 from translate_ddp.modeling.repetition import until_repetition
 from translate_ddp.modeling.search import Hypothesis
+from translate_ddp.modeling.search_options import NBestConfig, SearchConfig
 from translate_ddp.modeling.transformer import sinusoids
-from translate_ddp.settings import LanguagePair, ModelConfig, NBestConfig, SearchConfig
+from translate_ddp.settings import ModelConfig
 from translate_ddp.text import INVISIBLE, WHITE_SPACE, base_language, normalize
 
 # Text that a tokenizer could take for special tokens, or normalize in another way.

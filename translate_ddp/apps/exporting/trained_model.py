@@ -17,9 +17,11 @@ from translate_ddp.data.inputs import read_given_pairs, read_texts
 from translate_ddp.data.languages import language_name
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.readers.corpus_files import is_table
+from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.engine import Engine, Ids, TorchEngine, length_limit
-from translate_ddp.settings import GREEDY, LanguagePair, ModelConfig, languages_of
+from translate_ddp.modeling.search_options import GREEDY
+from translate_ddp.settings import ModelConfig
 from translate_ddp.text import direction_tag, normalize
 from translate_ddp.training.identity import public_name
 from translate_ddp.training.metrics import bleu_signature, compare_systems, score_texts, with_units

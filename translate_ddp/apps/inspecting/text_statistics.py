@@ -18,8 +18,8 @@ from translate_ddp.console import ProgressBar
 from translate_ddp.data.cleaning import EXAMPLES, shortened
 from translate_ddp.data.languages import count_letters
 from translate_ddp.data.pair_store import Pair
+from translate_ddp.directions import LanguagePair
 from translate_ddp.runtime.workers import map_in_processes
-from translate_ddp.settings import LanguagePair
 
 SIDES = range(2)  # source, target
 CONTEXT_CHARACTERS = 16  # before a defect, in an example

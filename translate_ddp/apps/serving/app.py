@@ -35,8 +35,9 @@ from translate_ddp.apps.serving.server import ServedModel
 from translate_ddp.apps.serving.words import words_of
 from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
+from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.errors import UserError
-from translate_ddp.settings import LanguagePair, SearchConfig, languages_of
+from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.spans import Markup, Protection, texts_of
 from translate_ddp.text import has_letter, normalize
 from translate_ddp.translator import Translation, Translator

@@ -1,14 +1,13 @@
 """Requests that wait for the model: how many and how large they may be, and their batches."""
 
 import asyncio
-import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from translate_ddp.settings import check_at_least
+from translate_ddp.settings import POSITIVE, Checked, at_least, setting
 from translate_ddp.translator import Translation
 
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
@@ -23,22 +22,17 @@ Found = list[list[Translation]]  # for each text its translations, best first
 
 
 @dataclass(frozen=True)
-class LimitsConfig:
+class LimitsConfig(Checked):
     """What a server accepts, so that no client can use up its memory or its time."""
 
-    max_characters: int = 5000
+    max_characters: int = setting(5000, check=at_least(1))
     """Characters of a request: its texts, its glossary and what that inserts; more: status 400."""
-    max_texts: int = 256
+    max_texts: int = setting(256, check=at_least(1))
     """Texts of a request whose q is a list; more: status 400."""
-    max_waiting: int = 256
+    max_waiting: int = setting(256, check=at_least(1))
     """Requests that may wait for the model; further ones: status 429."""
-    max_seconds: float = 30.0
+    max_seconds: float = setting(30.0, check=POSITIVE)
     """Seconds to translate a request (then status 504), and to receive it, up to 20 (then 408)."""
-
-    def __post_init__(self) -> None:
-        check_at_least(1, self, "max_characters", "max_texts", "max_waiting")
-        if not 0 < self.max_seconds < math.inf:
-            raise ValueError(f"max_seconds must be positive and finite, but is {self.max_seconds}.")
 
     @property
     def max_bytes(self) -> int:

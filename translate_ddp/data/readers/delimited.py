@@ -23,7 +23,6 @@ from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.text import has_letter, normalize
 
 BATCH_ROWS = 10_000
-MAX_TITLE_ROWS = 20  # above a header
 MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 SEPARATORS = (",", ";", "\t")  # of the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
@@ -269,7 +268,7 @@ class Table:
         """
         self._last += len(rows)
         if not self._width:
-            start = self._begin(rows, lines)
+            start = self._begin(rows)
             rows, lines = rows[start:], lines[start:]
         self._numbers[:] = [
             number
@@ -299,7 +298,7 @@ class Table:
             )
         return True
 
-    def _begin(self, rows: list[list[str]], lines: Sequence[int]) -> int:
+    def _begin(self, rows: list[list[str]]) -> int:
         """Choose the columns by the first row that is not empty; the number of the first text."""
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
@@ -321,7 +320,6 @@ class Table:
             self.places = self._without_header(cells)
         except NoSuchPair:
             check_texts(self._reading, cells, columns)
-            self._check_title(cells, rows[first + 1 :], lines[first + 1 :])
             raise
         chosen = [cells[place] for place in self.places]
         self.places = choose_rows(self._reading, self.places, cells, columns)
@@ -346,17 +344,6 @@ class Table:
         if len(places) < 2 or not texts:
             return True
         return any(header[place] != texts[0][place] for place in places)
-
-    def _check_title(self, cells: list[str], rows: list[list[str]], lines: Sequence[int]) -> None:
-        """Raise UserError if the first row is a title, with text in one column, above a header."""
-        if sum(map(bool, cells)) > 1 or len(self._wanted.sides) == 1:
-            return
-        for row, line in islice(zip(rows, lines, strict=True), MAX_TITLE_ROWS):
-            if self._wanted.find([cell.strip(' "') for cell in row], in_words=False):
-                raise UserError(
-                    f"{self._path}: the columns have their names in row {line}, {list_names(row)}. "
-                    "Delete the rows above it."
-                )
 
     def _without_header(self, cells: list[str]) -> list[int]:
         """The places of the wanted columns. Raises NoSuchPair if they are not known."""

@@ -1,7 +1,7 @@
 """Texts in markup: translation memories (TMX 1.4) and test sets of WMT (SGML), as streams.
 
 They are read by patterns, not by a parser of XML, which rejects what programs write (a plain &,
-control characters) and which entities of a file could make expand to any size.
+control characters) and which entities of a file could make expand to any size: these are an error.
 """
 
 import codecs
@@ -31,10 +31,6 @@ WIDE = re.compile("utf-?(16|32)|ucs|unicode|iso-10646", re.IGNORECASE)  # names 
 LITERAL = re.compile(r"<!\[CDATA\[(.*?)]]>|<!--.*?-->", re.DOTALL)
 OPEN_LITERAL = re.compile(r"<!(?:\[CDATA\[|--)")
 ATTRIBUTES = r"""(?:[^<>"']|"[^<"]*"|'[^<']*')*"""  # their values may have a >
-# Of the file itself, without references to other entities, which could expand to any size.
-ENTITY = re.compile(
-    r"""<!ENTITY\s+([\w.-]+)\s+(["'])((?:(?!\2)[^<&]|&#x?[0-9a-f]{1,8};)*)\2\s*>""", re.IGNORECASE
-)
 SEGMENT = re.compile(rf"<seg\b{ATTRIBUTES}?(?:/>|>(.*?)</seg\s*>)", FLAGS)
 UNIT = re.compile(rf"<tu\b{ATTRIBUTES}>(.*?)</tu\s*>", FLAGS)
 VARIANT = re.compile(rf"<tuv\b({ATTRIBUTES})>(.*?)</tuv\s*>", FLAGS)
@@ -115,19 +111,12 @@ def _elements(
     """
     path, start = reading.path, re.compile(rf"<{name}\b", re.IGNORECASE)
     file, rest, is_complete = TextFile(reading, _encoding(path)), "", False
-    entities: dict[str, str] = {}
     for part in chain(file.parts(b">"), [None]):
         text = LITERAL.sub(_escaped, rest + (part or "").replace("\r\n", "\n"))
         if "<!ENTITY" in text:
-            entities |= {found[1]: found[3] for found in ENTITY.finditer(text)}
-            text = ENTITY.sub("", text)
-        if "<!ENTITY" in text:
             raise UserError(
-                f"{path} cannot be read: it defines entities by others or by another file. Write"
-                " their texts out."
+                f"{path} cannot be read: it defines entities of its own. Write their texts out."
             )
-        for name, value in entities.items():
-            text = text.replace(f"&{name};", value)
         is_complete = is_complete or f"</{root}" in text
         opened = OPEN_LITERAL.search(text)
         found = list(element.finditer(text, 0, opened.start() if opened else len(text)))
@@ -158,20 +147,7 @@ def _unit(content: str) -> Unit:
 
 def _text(markup: str) -> str:
     """Without tags, and with characters in the place of references; other & are text."""
-    text = REFERENCE.sub(lambda found: _character(found[0]), TAG.sub("", markup))
-    # Two halves of a surrogate pair are one character; a half alone is none.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _character(reference: str) -> str:
-    """The character of `&amp;`, `&#233;` or `&#xE9;`; the half of a surrogate pair as it is."""
-    if reference.startswith("&#"):
-        digits, base = reference[2:-1], 10
-        if digits[0] in "xX":
-            digits, base = digits[1:], 16
-        if 0xD800 <= (code := int(digits, base)) < 0xE000:
-            return chr(code)
-    return unescape(reference)
+    return REFERENCE.sub(lambda found: unescape(found[0]), TAG.sub("", markup))
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -6,11 +6,9 @@ from the XML before.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice, product
@@ -35,15 +33,6 @@ SAVE_AGAIN = (
     "Open it in Excel or LibreOffice and save it as a new .xlsx or .ods, without a password. If it"
     " does not open there, it is damaged."
 )
-NOUNS = {
-    bool: "truth value",
-    int: "number",
-    float: "number",
-    date: "date",
-    datetime: "date",
-    time: "time",
-    timedelta: "duration",
-}
 MERGED = "It has merged cells: their text belongs to the first of them, the others are empty."
 SPACES = ("text:tab", "text:line-break")  # of .ods: calamine reads nothing there
 # Names of elements, of .xlsx and .ods -> what they mean.
@@ -137,7 +126,7 @@ def read_spreadsheet(reading: Reading) -> Iterator[Columns]:
         reading.notices.extend(Remark(f"{place}: {note}") for note in notes)
         reading.advance(path.stat().st_size)
         table = Table(replace(reading, path=Path(place)))
-        kinds, first = Counter[str](), ""
+        others, first = 0, ""
         number, rows = 1, sheet.iter_rows()  # from row 1 on, also if it is empty
         while cells := list(islice(rows, BATCH_ROWS)):
             heartbeat()
@@ -148,17 +137,14 @@ def read_spreadsheet(reading: Reading) -> Iterator[Columns]:
             for row, at in zip(cells, numbers, strict=True):
                 for value in (row[place] for place in table.places):
                     if type(value) is not str:
-                        kinds[NOUNS[type(value)]] += 1
+                        others += 1
                         first = first or f"row {at:,}: {text_of(value)}"
             number = numbers.stop
-    if kinds:
-        found = list_names(counted(count, noun) for noun, count in kinds.items())
-        reading.notices.append(
-            Remark(
-                f"{place}: {found} among the texts, first in {first}. Values are read, not what the"
-                " sheet shows. For other text, format the cell as text and type it again."
-            )
-        )
+    if others:
+        text = f"numbers or dates in {counted(others, 'cell')}, first in {first}. Values are read,"
+        text += " not what the sheet shows. For other text, format the cell as text and type it"
+        text += " again."
+        reading.notices.append(Remark(f"{place}: {text}"))
     hidden = layout.hidden_rows
     columns = layout.hidden_columns.intersection(place + 1 for place in table.places)
     held = [f"{counted(len(hidden), 'hidden row')} (first: {min(hidden):,})"] if hidden else []
