@@ -7,7 +7,7 @@ from typing import NamedTuple
 from translate_ddp.text import MAX_CODE
 
 LANGUAGE_CODE = re.compile(rf"(?!.{{{MAX_CODE + 1}}})[A-Za-z]{{2,8}}([_@-][A-Za-z0-9]{{1,8}})*")
-MAX_NAMED_LANGUAGES = 12  # of a side
+MAX_NAMED_LANGUAGES = 12  # on a side
 
 
 class LanguagePair(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
-from translate_ddp.data.mix import SALT, Block, Mix, hashes, uniform
+from translate_ddp.data.mix import MIX_SALT, Block, Mix, hashes, uniform
 from translate_ddp.data.plan import Plan, StepSampler, plan_epoch
 from translate_ddp.errors import UserError
 from translate_ddp.settings import BatchConfig
@@ -51,7 +51,7 @@ def test_weighted_epoch_has_the_rows_with_the_smallest_hashes_once_more(weights:
     bounds = pairwise(np.cumsum([0, *SIZES]).tolist())
     for weight, size, (start, end) in zip(weights, SIZES, bounds, strict=True):
         order = sorted(
-            range(start, end), key=lambda row: (int(hashes(SALT, seed, epoch, row)), row)
+            range(start, end), key=lambda row: (int(hashes(MIX_SALT, seed, epoch, row)), row)
         )
         for copy in range(round(weight * size)):
             expected[order[copy % size]] += 1

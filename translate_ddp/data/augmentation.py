@@ -30,9 +30,9 @@ NO_END_PUNCTUATION = 0.2  # this and the next two are independent of each other 
 TYPOS = 0.05
 NOISE = 0.0005
 RATES_C = np.array([LOWER + UPPER + TITLE, NO_END_PUNCTUATION, TYPOS, NOISE])
-SALT = 0x706572  # keeps the draws apart from those of other modules
+PERTURB_SALT = 0x706572  # keeps its draws apart from the draws of other modules
 
-WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
+LONG_WORD = re.compile(r"[^\W\d_]{4,}")  # for typos; shorter words would often become another word
 NOISE_CHARACTERS = "#*+-/<=>@\\^_|~§°•→♥☺"
 
 
@@ -46,8 +46,8 @@ def perturb_some(
 ) -> dict[int, str]:
     """The texts that are perturbed in a variant of this number, by their place among `texts`."""
     rows, draws = np.arange(first_row, first_row + len(texts)), np.arange(len(RATES_C))
-    draws_NC = uniform(SALT, number, rows[:, None], draws)
-    keys = hashes(SALT, number, rows, len(RATES_C)).tolist()
+    draws_NC = uniform(PERTURB_SALT, number, rows[:, None], draws)
+    keys = hashes(PERTURB_SALT, number, rows, len(RATES_C)).tolist()
     places = np.flatnonzero((draws_NC < RATES_C).any(axis=1)).tolist()
     chosen = draws_NC[places].tolist()
     return {
@@ -75,7 +75,7 @@ def add_typos(text: str, random: Random) -> str:
 
     A typo swaps a letter with the next one, omits it or doubles it.
     """
-    words = list(WORD.finditer(text))
+    words = list(LONG_WORD.finditer(text))
     chosen = random.sample(words, min(len(words), random.choice((1, 2))))
     for word in sorted(chosen, key=re.Match.end, reverse=True):
         at = random.randrange(word.start(), word.end() - 1)

@@ -74,8 +74,8 @@ CONTROL = re.compile("[\x01-\x1f\x7f-\x9f]")  # normalization made tabs and line
 
 # Moses' clean-corpus-n allows a ratio of 9 in words, Bicleaner's hard rules one of 2 in characters
 # and in bytes. Chinese and Thai have no spaces between words, and Hindi takes 3 times the bytes of
-# English for as many characters: so this is a ratio of characters, and those of Chinese, Japanese
-# and Korean are scaled. Short texts vary more: "EU" is "Europäische Union".
+# English for as many characters: so this is a ratio of characters, scaled for Chinese, Japanese and
+# Korean. Short texts vary more: "EU" is "Europäische Union".
 MAX_LENGTH_RATIO = 3.0
 ADDED_CHARACTERS = 10  # to both sides before they are compared
 
@@ -279,7 +279,7 @@ class CleanedRows:
 
 
 def clean_rows(level: CleanLevel, rows: Sequence[NumberedRow]) -> CleanedRows:
-    """The rows with a label for the first reason of each, up to those of the level."""
+    """The rows, each with a label for its first reason among the reasons of the level."""
     files = groupby(file for file, *_ in rows)
     result = CleanedRows([(file, len(list(run))) for file, run in files])
     lines, records = [], []

@@ -76,7 +76,7 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig
 
-FORMAT = 10  # of the folder; raise it with every change of the pairs or of their order
+CLEANED_FORMAT = 10  # of the folder; raise it with every change of the pairs or of their order
 REPEATED = "repeated in validation"
 SAMPLED = "{}: of {:,} validation pairs of {}, a fixed sample of {:,} is used."
 # Of a text of the source, and of the target.
@@ -92,7 +92,7 @@ def clean_corpus(
     Validation is, for each direction, the source `config.validation`, else the validation split of
     the first dataset, else a part of the training pairs. No validation pair is in training; with
     several directions, no sentence of one, on either side. With `config.bidirectional`, the pairs
-    of each direction are also, swapped, those of its reverse. With `shown`, progress is printed,
+    of each direction, swapped, also train its reverse. With `shown`, progress is printed,
     and what was dropped. With `labelled`, that is not printed, but the corpus has labels of the
     rows for what `--clean strict` would drop; `folder` is then empty.
     Raises UserError if a source cannot be read, changes meanwhile or has no usable pair, or if the
@@ -139,7 +139,7 @@ def corpus_signature(config: CorpusConfig) -> str:
     Raises UserError if a source does not exist, as `clean_corpus` does.
     """
     directions = config.requested
-    parts = [FORMAT, directions, config.options, config.clean, config.validation]
+    parts = [CLEANED_FORMAT, directions, config.options, config.clean, config.validation]
     parts += [config.bidirectional, len(config.exclude)]
     given = [] if config.is_split or not config.validation else [config.validation]
     for name in (*config.dataset, *given, *config.exclude):
@@ -297,8 +297,8 @@ class Cleaning:
                 name = self._config.dataset[part.dataset]
                 raise UserError(
                     f"{name} has the same pairs for {first.direction} and {part.direction}: name "
-                    "its columns by language, or write {src} or {tgt} in the name where that of "
-                    "each direction has its languages."
+                    "its columns by language, or write {src} or {tgt} in the name where "
+                    "the files have the languages."
                 )
 
     @property
@@ -376,10 +376,10 @@ class Cleaning:
                     report.notices.append(f"{report.source}: {shown}. {CORRECT_ROWS}")
 
     def _hold_out(self, direction: LanguagePair) -> tuple[list[Pair], np.ndarray]:
-        """Validation pairs, taken from training: those of the sources with the smallest hashes.
+        """Validation pairs, taken from training: the pairs of the sources with the smallest hashes.
 
         Returns them with their records. Raises UserError if there is only one source sentence, or
-        if the number is that of all pairs.
+        if they would be all pairs.
         """
         is_kept = self._training_rows(direction)
         pairs = int(is_kept.sum())

@@ -13,7 +13,7 @@ from translate_ddp.data.mix import Block, hashes
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
 
-SALT = 0x766172  # keeps the draws apart from those of other modules
+VARIANT_SALT = 0x766172  # keeps its draws apart from the draws of other modules
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class TrainingPairs:
     def _form(self, rows: np.ndarray, epoch: int) -> np.ndarray:
         if self._count == 1:
             return rows
-        chosen = hashes(SALT, self.seed, epoch, rows) % np.uint64(self._count)
+        chosen = hashes(VARIANT_SALT, self.seed, epoch, rows) % np.uint64(self._count)
         return rows.astype(np.int64) * self._count + chosen.astype(np.int64)
 
 
@@ -153,7 +153,7 @@ class PreparedData:
     blocks: Sequence[Block]  # of the training rows, which follow each other
     validation_sizes: Sequence[int]  # rows of each direction, which follow each other
     folder: Path = Path()
-    variants: ParallelDataset | None = None  # those of one training pair are adjacent
+    variants: ParallelDataset | None = None  # the variants of one training pair are adjacent
     variants_fingerprint: str = ""  # sha256 of their token ids
 
 

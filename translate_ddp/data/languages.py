@@ -65,8 +65,8 @@ MIN_LETTERS = 3
 MIN_SHARE_OF_ROWS = 0.05
 
 SCANNED_CHARACTERS = 300  # of a text whose language is identified
-# The log-odds grow with the text, but its words are not independent: those of a clear text are at
-# least this value times the root of its bytes (py3langid scales its probabilities in this way).
+# The log-odds grow with the text, but its words are not independent: the odds of a clear text are
+# at least this value times the root of its bytes (py3langid scales its probabilities in this way).
 CLEAR = math.log(9)
 
 
@@ -116,7 +116,7 @@ def column_names(code: str) -> list[str]:
 
 
 def folded(name: str) -> str:
-    """The name in lower case, with one space between its words: that of `pt-BR` is `pt br`."""
+    """The name in lower case, with one space between its words: `pt br` for `pt-BR`."""
     return SEPARATORS.sub(" ", normalize(name).casefold()).strip()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from translate_ddp.errors import UserError
 
-SALT = 0x6D6978  # keeps the draws apart from those of other modules
+MIX_SALT = 0x6D6978  # keeps its draws apart from the draws of other modules
 MAX_FACTOR = 20.0  # a small direction repeated more often is learned by heart
 
 Key = int | np.ndarray
@@ -96,7 +96,7 @@ class Mix:
         """The rows of an epoch, ascending, some of them several times.
 
         Of a block with the weight 2.5, each row is drawn twice, and the half of them with the
-        smallest hashes a third time. The order of equal hashes is that of the rows.
+        smallest hashes a third time. Rows with equal hashes keep their order.
         """
         firsts = [0, *accumulate(self.sizes[:-1])]
         # 4 bytes per drawn row, as in the plan. Copies of a row have the same augmentation within
@@ -138,6 +138,6 @@ def _repeats(first: int, size: int, count: int, seed: int, epoch: int) -> np.nda
     full, rest = divmod(count, size) if size else (0, 0)
     repeats = np.full(size, full, dtype=np.int32)
     if rest:
-        keys = hashes(SALT, seed, epoch, np.arange(first, first + size, dtype=np.int64))
+        keys = hashes(MIX_SALT, seed, epoch, np.arange(first, first + size, dtype=np.int64))
         repeats[np.argsort(keys, kind="stable")[:rest]] += 1
     return repeats

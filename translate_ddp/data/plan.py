@@ -100,9 +100,9 @@ def buckets_per_step(longest_side: np.ndarray, config: BatchConfig) -> int:
 
     With B buckets from B equal parts of the distribution of lengths, the lengths add variance to
     the gradient in proportion to tokens / B^3. In steps of 2,048 tokens of image captions the
-    variance is 2.4, 1.2 and 1.1 times that of random rows for 1, 2 and 4 buckets. But each bucket
-    costs a micro-batch. So buckets grow in number and in size alike, with the square root of the
-    step: 1 bucket of 1,024 tokens, 2 of 1,024, 4 of 2,048, 4 of 6,250, 8 of 4,096.
+    variance is 2.4, 1.2 and 1.1 times as large as with random rows for 1, 2 and 4 buckets. But
+    each bucket costs a micro-batch. So buckets grow in number and in size alike, with the square
+    root of the step: 1 bucket of 1,024 tokens, 2 of 1,024, 4 of 2,048, 4 of 6,250, 8 of 4,096.
     """
     tokens, capacity = config.batch_tokens, config.batch_tokens // int(longest_side.max())
     if config.batch_size:

@@ -43,7 +43,7 @@ from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
-FORMAT = 16  # of the prepared folder; raise it with every change, and corpora are prepared again
+PREPARED_FORMAT = 16  # raise it with every change: corpora are then prepared again
 SIDES = ("src", "tgt")
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
@@ -62,11 +62,11 @@ def prepare(
 ) -> Path:
     """The prepared folder below `folder`: read, tokenized and stored, unless it exists intact.
 
-    `text` is that of the tokenizer to encode with; '': the settings choose one. Pairs with more
+    `text` holds the tokenizer to encode with; '': the settings choose one. Pairs with more
     than `seq_len` tokens on one side, end marker included, are dropped and counted. With --perturb,
     the tokenizer is trained on perturbed sources, and the folder has several variants of each
     training pair, too. If `extra` has span tokens, training pairs have them,
-    not those of validation. Raises UserError if the corpus cannot be read or stored.
+    and validation pairs have none. Raises UserError if the corpus cannot be read or stored.
     """
     if not text and (file := existing_tokenizer(tokenizer, corpus.languages_name)) is not None:
         text = file.text
@@ -75,7 +75,7 @@ def prepare(
                 f"--tokenizer_file {tokenizer.tokenizer_file} drops merges at random (dropout "
                 f"{file.dropout:g}): this is off."
             )
-    inputs = [FORMAT, asdict(corpus), seq_len, asdict(extra)]
+    inputs = [PREPARED_FORMAT, asdict(corpus), seq_len, asdict(extra)]
 
     def name(signature: str, end: str) -> str:
         return f"{corpus.languages_name}-{_hash([signature, inputs])}-{end}"
@@ -355,8 +355,8 @@ def encode(
 ) -> np.ndarray:
     """Write the token ids of all pairs that fit; returns a mark for each pair: whether it does.
 
-    `total` is the number of pairs. `ParallelDataset.open` reads the files of `stem`, and those of
-    `VARIANTS` beside it if the encoder has variants.
+    `total` is the number of pairs. `ParallelDataset.open` reads the files of `stem`; of an
+    encoder with variants, `VARIANTS` names further files beside them.
     """
     fits = []
     with ExitStack() as stack:

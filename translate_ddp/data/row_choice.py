@@ -202,4 +202,6 @@ def _chosen(reading: Reading, batches: Iterable[Columns]) -> Iterator[Columns]:
                 " --lang_tgt, or write one code for all. If it has another meaning, delete it."
             )
         if None in kinds.values():
-            reading.notices.append(Remark(f"{text}. Of these, {read} is read for {wanted}."))
+            others = f" For validation on others: --validation {reading.path}."
+            text = f"{text}. Of these, {read} is read for {wanted}."
+            reading.notices.append(Remark(text + others * ("train" in kinds.values())))

@@ -36,7 +36,7 @@ Advance = Callable[[int], object]  # is called with increments of the work that 
 COLUMN_NAMES = {"src": (["src"], ["source"]), "tgt": (["tgt", "trg"], ["target"])}
 MAX_NAMES = 20  # of a list in a message
 MAX_WORDS = 5  # of the name of a column
-WORD = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
+WORD_OF_HEADER = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -180,7 +180,7 @@ class Wanted:
     def advice(self) -> str:
         if any(self.given):
             return (
-                "Correct --src_column and --tgt_column. They are for all files, also those of"
+                "Correct --src_column and --tgt_column. They are for all files, also for"
                 " --validation and --exclude: if others are right, rename the columns of this one."
             )
         if len(self.sides) == 1:
@@ -207,7 +207,7 @@ def _held_in_words(names: Sequence[str], available: Sequence[str], language: str
     found: set[str] = set()
     for name, text in product(names, available):
         words = f"{SEPARATORS.pattern}".join(map(re.escape, SEPARATORS.split(name)))
-        place = re.search(WORD.format(words), normalize(text), re.IGNORECASE)
+        place = re.search(WORD_OF_HEADER.format(words), normalize(text), re.IGNORECASE)
         if place and len(text.split()) <= MAX_WORDS and not text.endswith((".", "?", "!")):
             is_marked = place[0][0] in "([" or (place[0].isupper() and not text.isupper())
             is_name = len(name) > 3 or " " not in text or is_marked

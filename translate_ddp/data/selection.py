@@ -52,7 +52,7 @@ def sorted_groups(
 
 
 def repeated(hashes: np.ndarray, is_kept: np.ndarray) -> np.ndarray:
-    """The kept rows whose hash is that of an earlier kept row, ascending."""
+    """The kept rows with the hash of an earlier kept row, ascending."""
     found = [rows[1:][values[1:] == values[:-1]] for values, rows in sorted_groups(hashes, is_kept)]
     return np.sort(np.concatenate(found))
 

@@ -156,7 +156,7 @@ MIN_SHARE = 0.3  # of a word's occurrences: "said." is more frequent inside line
 NATS_PER_LETTER = 1.15  # of evidence: a long word that occurs twice is probably none
 MARKS = rf"\s\d{OPENING}{CLOSING}{re.escape(string.punctuation)}…"
 # The end of a token. U.S. and numbers of more digits are not found: they are not learnt.
-WORD = re.compile(
+LAST_TOKEN = re.compile(
     rf"(?:^|[{OPENING}])(\d{{1,3}}|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
 )
 FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # of an item: "1. Go home"
@@ -297,7 +297,7 @@ def learn_abbreviations(lines: Iterable[str]) -> list[str]:
 
     `ORDINAL` is among them if that is so after numbers, and "a." if the letter is a word whose
     period does end sentences. Lines may have several sentences: the periods of an abbreviation are
-    inside lines more often than those of other words, by a log-likelihood ratio.
+    inside lines more often than the periods of other words, by a log-likelihood ratio.
     """
     tokens, last = Counter[str](), Counter[str]()
     for line in lines:
@@ -309,7 +309,7 @@ def learn_abbreviations(lines: Iterable[str]) -> list[str]:
     for token, count in tokens.items():
         is_word = token.isalpha() and len(token) <= LONGEST_ABBREVIATION  # as most are
         ending = token[-2 * LONGEST_ABBREVIATION :]
-        for stem, period in [(token, "")] if is_word else WORD.findall(ending):
+        for stem, period in [(token, "")] if is_word else LAST_TOKEN.findall(ending):
             word = ORDINAL if stem.isdigit() else stem.lower() + "." * (len(stem) == 1)
             if period:
                 inside[word] += count - last[token]

@@ -95,7 +95,7 @@ def find_splits(source: str, languages: Languages, options: SourceOptions) -> Ma
 def read_pairs(
     source: str, languages: Languages, options: SourceOptions = NO_OPTIONS, split: str = "test"
 ) -> Rows:
-    """All rows of one source, of a table with a column of splits those of `split`.
+    """All rows of one source; with a column of splits, the rows of `split`.
 
     Raises UserError if it is not found, or has several splits and `source` does not name one.
     """

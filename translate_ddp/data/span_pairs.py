@@ -30,7 +30,7 @@ IN_TEXT = 2 / 3  # of these at phrases, the others beside the text
 MAX_PHRASES = 3  # with set spans in a pair
 MAX_WORDS = 3  # of the lexicon in a phrase
 MIN_LETTERS = 5  # of a word that both sides do not share by chance
-SALT = 0x7370616E  # keeps the draws apart from those of other modules
+SPANS_SALT = 0x7370616E  # keeps its draws apart from the draws of other modules
 
 Place = tuple[int, int]  # where a part of a text starts and ends
 Edit = tuple[int, int, str]  # a place, and the text with one MARK that replaces it
@@ -59,9 +59,9 @@ class SpanPairs:
         Forms differ in set spans and in the tokens of spans. A pair with more spans than there are
         tokens stays as it is.
         """
-        is_set = uniform(SALT, number, self._rows, 0) < SHARE
-        keys = hashes(SALT, number, self._rows, 1)
-        is_marked = uniform(SALT, number, self._rows, 2) < MARKED
+        is_set = uniform(SPANS_SALT, number, self._rows, 0) < SHARE
+        keys = hashes(SPANS_SALT, number, self._rows, 1)
+        is_marked = uniform(SPANS_SALT, number, self._rows, 2) < MARKED
         marks = enumerate(is_marked.tolist())
         shared = [self._spans(row)[1] if mark else [] for row, mark in marks]
         columns = range(len(self._pairs)), shared, is_set.tolist(), keys.tolist()
@@ -73,7 +73,7 @@ class SpanPairs:
         ]
 
     def _find(self, row: int) -> tuple[list[list[Place]], list[list[Place]]]:
-        """The places of the spans on each side of a pair, and those of spans on both sides."""
+        """The places of the spans on each side of a pair, and of the spans on both sides."""
         places = list(map(_spans, self._pairs[row]))
         return places, _shared(self._pairs[row], places) if all(places) else []
 

@@ -22,7 +22,7 @@ from translate_ddp.settings import CorpusConfig
 from translate_ddp.text import base_language, prefix_of
 
 LEXICON_PAIRS = 20_000  # more take longer, and add rare words
-SALT = 0x6C696E65  # keeps the draws apart from those of other modules
+COPIES_SALT = 0x6C696E65  # keeps its draws apart from the draws of other modules
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TaggedCorpus:
                 sources = [changed.get(row, text) for row, text in enumerate(sources)]
             sources = [self._prefixes[dataset] + text for text in sources]
             for side, texts in enumerate((sources, targets)):
-                copies = factors[direction[side]] + uniform(SALT, side, hashed[rows])
+                copies = factors[direction[side]] + uniform(COPIES_SALT, side, hashed[rows])
                 for text, count in zip(texts, copies.astype(int).tolist(), strict=True):
                     yield from repeat(text, count)
 

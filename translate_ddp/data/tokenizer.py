@@ -49,17 +49,17 @@ SENTENCEPIECE_TEXT = '{"sentencepiece": "'  # then the model in base64
 
 MAX_LINE_BYTES = 100_000  # SentencePiece skips longer lines; a corpus has none
 
-# The training of byte-level BPE takes about 90 bytes of memory per byte of distinct words, that of
-# a unigram model about 18 per byte of text.
+# The training of byte-level BPE takes about 90 bytes of memory per byte of distinct words, the
+# training of a unigram model about 18 per byte of text.
 MAX_TEXT_BYTES = 24 * 2**20
 MAX_LINES = 300_000
 MAX_WORD_BYTES = 4_500_000
-WORD = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
+LETTERS = re.compile(r"[^\W\d_]+")  # letters, as in the words of byte-level BPE
 
 
 @dataclass(frozen=True)
 class ExtraTokens:
-    """The tokens of a model beside those of its tokenizer, with ids after these, in this order.
+    """The tokens of a model beside its tokenizer, with the ids that follow, in this order.
 
     No text is encoded as one of them. Span tokens are first: they stand for spans (`spans.py`), in
     sources and in translations. Tags follow, in sources only: the language to translate to.
@@ -69,7 +69,7 @@ class ExtraTokens:
 
     @classmethod
     def of(cls, targets: Iterable[str], known: "ExtraTokens") -> "ExtraTokens":
-        """The `known` tokens, then tags of those of these languages that have none."""
+        """The `known` tokens, then tags of these languages, except languages that have a tag."""
         return cls(tuple(dict.fromkeys([*known.names, *map(direction_tag, targets)])))
 
     @property
@@ -134,7 +134,7 @@ class Tokenizer:
         return self._model.encode(lines)
 
     def encode_marked(self, texts: Sequence[str], numbers: Numbers) -> list[list[int]]:
-        """As `encode`; each run of MARKs is one token, that of the next of the text's numbers."""
+        """As `encode`; each run of MARKs is one token, with the next of the text's numbers."""
         if not any(numbers):
             return self.encode(texts)
         rows = self._isolating.encode([MARK_RUN.sub(MARK, text) for text in texts])
@@ -407,7 +407,7 @@ def _with_few_words(lines: list[Line]) -> list[Line]:
     words: set[str] = set()
     size = 0
     for place, line in enumerate(lines):
-        found = {*WORD.findall(line.text.decode())} - words
+        found = {*LETTERS.findall(line.text.decode())} - words
         words |= found
         size += sum(len(word.encode()) for word in found)
         if size > MAX_WORD_BYTES:

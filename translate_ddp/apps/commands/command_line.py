@@ -33,7 +33,7 @@ def parse(
     """The configuration of a command line; `default` has the values of flags that are not given.
 
     `prints` is false off rank 0. Raises SystemExit, with a message, for unusable flags, UserError
-    for those of `check_switches`.
+    for the errors of `check_switches`.
     """
     check_switches(arguments, switches(config))
     with nullcontext() if prints else silence():

@@ -64,7 +64,7 @@ class EngineConfig:
     engine: Literal["torch", "ctranslate2"] = "torch"
     """ctranslate2: faster on CPUs; the checkpoint is converted, and verified at its first use."""
     quantization: Literal["", "float32", "int8", "float16"] = ""
-    """Weights with --engine ctranslate2; '': float32, or those of an exported model."""
+    """Weights with --engine ctranslate2; '': float32, or as exported."""
 
     def __post_init__(self) -> None:
         if self.quantization and self.engine == "torch":
@@ -108,7 +108,7 @@ NO_PROTECTION = ProtectionConfig()
 
 @dataclass(frozen=True)
 class DirectionConfig:
-    """Settings that choose a direction of a model that has several, or name that of texts."""
+    """Settings that choose one of several directions, or name the languages of texts."""
 
     to: str = ""
     """Target language, if the model has several, or without a model."""
@@ -344,7 +344,7 @@ def lines_in_worker(config: Any, identity: str, item: object) -> list[str]:
 
 @cache
 def open_once(config: Any, identity: str) -> Translator:
-    """The model of a worker. Raises UserError if it is not that of the process that started it."""
+    """The model of a worker. Raises UserError if the process that started it has another one."""
     with silence():  # which has printed the same
         translator = config.open()
     if str(translator.identity) != identity:

@@ -163,7 +163,7 @@ def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
 
 
 def from_hypothesis(path: str, pairs: Pairs) -> System:
-    """Existing translations. Raises UserError if their number is not that of the pairs."""
+    """Existing translations. Raises UserError if there are more or fewer than pairs."""
     lang_tgt = pairs.languages[1]
     predictions = list(map(normalize, read_texts(Path(path), "tgt", lang_tgt)))
     if len(predictions) != len(pairs.references):

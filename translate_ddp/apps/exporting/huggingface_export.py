@@ -293,7 +293,7 @@ It translates one sentence at a time, of up to {model.facts.longest_source} toke
 """
     names = ", ".join(map(str, model.facts.directions))
     note = f"\nThe tokenizer of each direction puts its tag before the source: {names}.\n"
-    note += f"Without a subfolder, it is that of {model.facts.directions[0]}.\n"
+    note += f"Without a subfolder, it is the model of {model.facts.directions[0]}.\n"
     return card + note * model.facts.has_several
 
 

@@ -361,7 +361,7 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _scores(verification: Verification) -> str:
-    """The scores, those of each direction on a further line if there are several."""
+    """The scores; of several directions, each has a further line."""
     if not verification.scores:
         return "Not measured."
     by_direction = groupby(verification.scores.items(), lambda score: score[0].rpartition("/")[0])

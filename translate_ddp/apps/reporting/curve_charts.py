@@ -102,7 +102,7 @@ def curve_charts(runs: Sequence[Summary]) -> list[tuple[Markup, Markup]]:
 def _charts_over(
     label: str, runs: Sequence[Summary], place: Callable[[Summary, Any, Any], Any]
 ) -> list[Markup]:
-    """The charts over an axis, on which `place` is that of the steps and times of a run."""
+    """The charts over an axis, on which `place` places the steps and times of a run."""
     first, is_compared = runs[0], len(runs) > 1
     points = LINE_POINTS // len(runs) if is_compared else POINTS
     end = max(float(place(run, run.step, np.inf)) for run in runs)

@@ -34,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host or ".", port, type=socket.SOCK_STREAM)
         # A name with addresses of both kinds has clients of IPv4.
         family, *_, address = min(found, key=lambda each: each[0] != socket.AF_INET)
-        both = address[0] == "::"  # all addresses, also those of IPv4
+        both = address[0] == "::"  # all addresses, also of IPv4
         return socket.create_server(
             address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=both
         )

@@ -36,7 +36,7 @@ def words_of(translation: Translation, language: str) -> list[Word]:
 def _by_character(translation: Translation) -> tuple[list[float], set[int]]:
     """The log-probability of the tokens that start at each character, and where tokens start.
 
-    The text of a token may not be found in that of the translation: bytes of a character, or a mark
+    The text of a token may not be found in the translation: bytes of a character, or a mark
     that NFC composes with the letter before. Its log-probability then counts for the character at
     which the search stands.
     """

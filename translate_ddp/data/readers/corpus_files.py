@@ -116,7 +116,7 @@ def find_table(path: Path, languages: Languages, options: SourceOptions) -> Loca
 
 
 def table_rows(path: Path, wanted: Wanted, sheet: str = "") -> Rows:
-    """The rows of a table, of a spreadsheet those of one sheet.
+    """The rows of a table, or of one sheet of a spreadsheet.
 
     Raises UserError, at once or while they are read, if they cannot be read.
     """

@@ -88,7 +88,7 @@ def _csv_lines(lines: Iterable[str], quoting: str) -> Iterator[str]:
 def _parse_csv(
     reading: Reading, lines: Iterable[str], separator: str, first: int
 ) -> Iterator[tuple[list[list[str]], list[int]]]:
-    """Rows of fields, and the number of the line in which each begins, that of the first given."""
+    """Rows of fields, and the number of the line in which each begins; the first is given."""
     csv.field_size_limit(MAX_FIELD)
     # Unless it is strict, a stray quote joins two rows in silence.
     parser = csv.reader(lines, delimiter=separator, strict=True)

@@ -82,8 +82,8 @@ def _parse(file: TextFile, line: int, text: str) -> Any:
     except (ValueError, RecursionError) as error:
         reason = f"line {line:,} is no JSON: {error}"
         if text.lstrip().startswith("{") and getattr(error, "pos", 0) >= len(text.rstrip()):
-            reason = f"the object in line {line:,} does not end there: write it in one line (jq -c"
-            reason += f" .). If its keys name texts, {CONVERT}."
+            reason = f"the object in line {line:,} does not end there: write each pair in one line"
+            reason += f" (jq -c . FILE; jq -c '.KEY[]' FILE of a list). Of keys and texts, {CONVERT}."
         raise UserError(f"{file.path} cannot be read: {reason}") from error
 
 

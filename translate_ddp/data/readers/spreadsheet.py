@@ -60,7 +60,7 @@ class Layout:
     farthest: str = ""  # a cell with a value in the last column
     hidden_rows: set[int] = field(default_factory=set)  # also filtered ones; with values
     hidden_columns: set[int] = field(default_factory=set)
-    marks: set[str] = field(default_factory=set)  # those of MARKS that it has
+    marks: set[str] = field(default_factory=set)  # the MARKS that it has
     _rows: range = range(1, 1)  # of the current row, which .ods may repeat
     _columns: range = range(1, 1)
     _is_hidden: bool = False  # the current row

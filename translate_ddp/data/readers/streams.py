@@ -25,7 +25,7 @@ BLOCK_BYTES = 2**20
 HEAD_BYTES = 2**16
 MAX_LINE_BYTES = 2**26  # longer ones are no sentences, and would fill the memory
 INVALID_SHARE = 0.01  # of the lines; with more that are not UTF-8, the file is not read
-ENOUGH_LINES = 100_000  # after which the share is that of the lines read so far
+ENOUGH_LINES = 100_000  # after which the share of the lines read so far counts
 DAMAGED = "It may be damaged or incomplete: copy it again, or decompress it."
 
 
@@ -168,7 +168,7 @@ def check_content(path: Path, content: bytes) -> None:
 
 @cache  # a pipe can be read once, and its path may be asked for often
 def spooled(path: Path) -> Path:
-    """The path, or that of a temporary copy if it is a pipe or a device; - is standard input.
+    """The path, or a temporary copy's path for a pipe or a device; - is standard input.
 
     Raises UserError if several processes would read the pipe.
     """
@@ -210,12 +210,12 @@ class TextFile:
     """
 
     def __init__(self, reading: Reading, encoding: str = "") -> None:
-        """`encoding` is that of a file which is in another one and names it."""
+        """`encoding`: the one that the file names, if it is not UTF-8."""
         self.path, self.count = reading.path, 0  # lines of all blocks so far
         self._reading, self._encoding = reading, encoding
         self._ends_with_cr = False  # known from the first block on
         self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
-        self._is_mixed = False  # other characters than those of ASCII are UTF-8
+        self._is_mixed = False  # characters outside ASCII are UTF-8
 
     def blocks(self) -> Iterator[list[str]]:
         """The lines without their ends, about 1 MiB at a time.
