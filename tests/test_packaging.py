@@ -190,11 +190,11 @@ def path_of(name: str) -> Path:
 
 # Upper limits of lines that are not blank. They only go down: an addition takes something out.
 LIMITS = {
-    ("translate_ddp", "config.py", "train.py"): 22_500,
-    ("tests",): 24_500,
+    ("translate_ddp", "config.py", "train.py"): 22_330,
+    ("tests",): 23_830,
     ("benchmarks", "tools"): 3_700,
 }
-LONGEST_PATH, LONGEST_FUNCTION = 3_100, 60  # all lines
+LONGEST_PATH, LONGEST_FUNCTION = 3_070, 60  # all lines
 
 
 @pytest.mark.parametrize("names", LIMITS)

@@ -187,6 +187,8 @@ def test_splits_of_a_table_are_for_training_validation_and_exclusion(folder: Pat
     assert corpus.train == [("s0", "t0"), ("s3", "t3")]
     assert corpus.validation == [("s1", "t1"), ("s4", "t4")]
     assert [report.kept for report in corpus.reports] == [2, 1, 2]
+    (notice,) = corpus.reports[0].notices
+    assert notice.endswith(f"read for en-de. For validation on others: --validation {path}.")
     only = write(folder / "y.csv", csv_of([("en", "de", "split"), *rows[2:3]]))
     assert "test (1). Of these, nothing is read" in corpus_error(only)
 
