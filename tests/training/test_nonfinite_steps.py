@@ -116,8 +116,8 @@ def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     ("sums", "named"),
     [
         ("aaaa", ""),
-        ("aaba", "of rank 2 differ from those"),
-        ("abaab", "of ranks 1, 4 differ from those"),
+        ("aaba", "of rank 2 differ from the other ranks' state"),
+        ("abaab", "of ranks 1, 4 differ from the other ranks' state"),
         ("aabb", "of ranks 0 to 3 differ from each other"),
         ("abc", "of ranks 0 to 2 differ from each other"),
     ],
