@@ -26,6 +26,7 @@ from translate_ddp.settings import TokenizerConfig
 from translate_ddp.spans import MARK, Glossary, Markup, Protection, keeps_elements, lines_of
 
 CHARACTERS = 1_500  # of the shorter text: work that grows with its square is then most of all
+SHORTEST = 2_000  # ns: a shorter time may be measured as none
 ROUNDS = 20  # of measurements, at most: linear work passes one of them
 FIRST = {"text", "line", "src", "content", "reference"}  # parameters that hold a text
 # What the other parameters get; of a text.
@@ -135,7 +136,7 @@ def is_within(most: float, function: Callable[[str], object], short: str, long: 
     times = float("inf"), float("inf")
     for _ in range(ROUNDS):
         times = min(times[0], cpu_time(function, short)), min(times[1], cpu_time(function, long))
-        if times[1] <= most * times[0]:
+        if times[1] <= most * max(times[0], SHORTEST):
             return True
     return False
 
