@@ -189,4 +189,4 @@ def test_columns_that_the_user_names_are_those_of_all_files(folder: Path):
     write(folder / "valid.csv", "en;de\nc;C\n")
     message = error_of(folder / "valid.csv", src_column="text", tgt_column="translation")
     assert "valid.csv has no columns text and translation: its first row is en, de." in message
-    assert "They are for all files, also those of --validation" in message
+    assert "They are for all files, also for --validation" in message
