@@ -83,7 +83,7 @@ def _parse(file: TextFile, line: int, text: str) -> Any:
         reason = f"line {line:,} is no JSON: {error}"
         if text.lstrip().startswith("{") and getattr(error, "pos", 0) >= len(text.rstrip()):
             reason = f"the object in line {line:,} does not end there: write each pair in one line"
-            reason += f" (jq -c . FILE; jq -c '.KEY[]' FILE of a list). Of keys and texts, {CONVERT}."
+            reason += f" (jq -c . FILE; of a list '.KEY[]' for .). Of keys and texts, {CONVERT}."
         raise UserError(f"{file.path} cannot be read: {reason}") from error
 
 
