@@ -24,7 +24,7 @@ class Lengths(NamedTuple):
 
 # Of Multi30k with a joint vocabulary; the sides have a correlation of 0.86.
 MULTI30K = Lengths(15.3, 4.5, 3, 45)
-LONG_TAIL = Lengths(28, 18, 3, 250)  # about those of the news of WMT
+LONG_TAIL = Lengths(28, 18, 3, 250)  # about as in the news of WMT
 EQUAL = Lengths(16, 1, 16, 16)  # no padding
 
 

@@ -104,7 +104,7 @@ def run_once(
     """The JSON object in the last line of stdout, with the peak of each kind of memory in MiB.
 
     The command runs in the root of the repository. Resident memory is the sum over its processes,
-    so pages that two of them share count twice. `environment` replaces that of this process
+    so pages that two of them share count twice. `environment` replaces this process's
     without network. Raises Failed with the last line of stderr, or with another reason.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

@@ -39,7 +39,7 @@ class ServingBenchmark(Settings):
     model_folder: str = ""
     """Folder of a run; '' trains one on the embedded demo first, about a minute."""
     source: str = ""
-    """File of sentences, one per line; '': those of the embedded demo."""
+    """File of sentences, one per line; '': the embedded demo's."""
     target: str = "it"
     """Language of the translations."""
     seconds: float = 20.0

@@ -75,3 +75,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
     (tmp_path / "data").mkdir()
     return tmp_path / "data"
+
+
+@pytest.fixture
+def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The name of each file when it is synced, and `old -> new` when it is renamed, in order."""
+    calls: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def record_sync(descriptor: int) -> None:
+        calls.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def record_rename(path: Path, target: Path) -> Path:
+        calls.append(f"{path.name} -> {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(Path, "rename", record_rename)
+    return calls

@@ -192,7 +192,7 @@ def main() -> None:
     assert_same_run(straight, model)
     steps = last_state(model)["position"]["global_step"]
     print(f"{steps:,} steps on two {'linked' if nodes.are_linked else 'simulated'} nodes.")
-    print("Weights, optimizer, position and metrics equal those of the uninterrupted run.")
+    print("Weights, optimizer, position and metrics equal the uninterrupted run.")
     shutil.rmtree(folder)
 
 

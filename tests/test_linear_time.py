@@ -68,7 +68,7 @@ TEXTS += [(random_.choice(STARTS), "".join(random_.choices(UNITS, k=3))) for _ i
 
 
 def modules() -> Iterator[Any]:
-    """All modules, except those of a feature whose optional packages are not installed."""
+    """All modules, except modules of a feature whose optional packages are not installed."""
     for each in pkgutil.walk_packages(translate_ddp.__path__, "translate_ddp."):
         if not each.name.endswith("__main__"):
             with suppress(ModuleNotFoundError):

@@ -503,7 +503,7 @@ class Config:
     """Train a Transformer for translation, in one process or under torchrun.
 
     Defaults come from --preset if it is given before --help; otherwise from the preset small with
-    --dataset, and from the preset demo without.
+    --dataset, and from the preset tiny without.
     """
 
     run: PresetConfig = PresetConfig()

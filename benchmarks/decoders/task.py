@@ -145,7 +145,7 @@ def prepare_task(
 ) -> tuple[Trained, Task, list[str]]:
     """The model, the task, which is saved in `work`, and the references, if there are any.
 
-    The sentences are those of the file `source`, or, if '', of the embedded demo.
+    The sentences are in the file `source`, or, if '', in the embedded demo.
     """
     found = CheckpointStore(CheckpointConfig(str(model_folder))).find("latest", World())
     path = found.path.absolute()

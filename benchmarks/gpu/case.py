@@ -25,7 +25,7 @@ PartName = Literal[
 # seconds that must be left for the part to start, and those after which it is stopped.
 PARTS: dict[PartName, tuple[str, float, float]] = {
     "facts": ("The device", 5, 60),
-    "correctness": ("Losses beside those of a CPU", 10, 90),
+    "correctness": ("Losses beside the losses of a CPU", 10, 90),
     "traces": ("Where the time of a step goes", 15, 90),
     "sweep": ("One micro-batch a step", 15, 120),
     "training": ("Training steps of the presets", 20, 120),

@@ -1,4 +1,4 @@
-"""The losses of the first steps on this device beside those of a CPU, computed by this process.
+"""The losses of the first steps on this device beside a CPU's, computed by this process.
 
 Initial weights are drawn on the CPU, and without dropout nothing else is random, so what differs
 is rounding: of sums in another order in fp32, of every activation in bf16. Muon's rounding grows
@@ -56,7 +56,7 @@ def compared(losses: list[float], of_cpu: list[float], is_exact: bool) -> Measur
     # Not "any is more": NaN differs, too.
     if is_exact and not all(difference <= LARGEST_DIFFERENCE for difference in differences):
         raise ValueError(
-            f"losses differ from those of a CPU by up to {max(differences):.1e} "
+            f"losses differ from a CPU's by up to {max(differences):.1e} "
             f"(allowed: {LARGEST_DIFFERENCE:.0e}): {losses} instead of {of_cpu}"
         )
     values: Values = {"first loss": losses[0], "last loss": losses[-1], "of a CPU": of_cpu[-1]}

@@ -31,7 +31,7 @@ PACE = "sentences/s"
 NOTE = (
     "Batches contain sentences of similar length. *x generate* is the ratio to `generate` with the "
     "same beam and batch, for our own batches to the faster of both; *equal %* is the share of "
-    "translations whose ids are those of that run."
+    "translations with the same ids as in that run."
 )
 
 

@@ -1,6 +1,6 @@
 """translate_ddp: the steps of `train.py`, with its loader, updater, meters and log records.
 
-Its steps are those of a run of the same flags, on one process or under torchrun. Validation,
+Its steps equal a run with the same flags, on one process or under torchrun. Validation,
 checkpoints and progress bar are left out.
 """
 

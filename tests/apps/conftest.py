@@ -21,5 +21,5 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def one_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No translation is searched again: those of small models repeat themselves."""
+    """No translation is searched again: translations of small models repeat themselves."""
     monkeypatch.setattr(Decoder, "_fault", lambda *_: "")

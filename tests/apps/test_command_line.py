@@ -83,7 +83,7 @@ def test_argument_that_names_a_file_is_an_error_that_names_input(
     printed = "".join(capsys.readouterr().err.split())  # the box wraps lines
     assert f"--input{file}" in printed
     assert translate("a" * 5000, str(tmp_path)).lines[1] == str(tmp_path)  # a folder is a text
-    (tmp_path / "any_step_00000009-0123abcd.pt").touch()  # but not that of a model
+    (tmp_path / "any_step_00000009-0123abcd.pt").touch()  # but not a model
     with pytest.raises(SystemExit):
         translate(str(tmp_path), "moon")
     assert f"pass--model_folder{tmp_path}" in "".join(capsys.readouterr().err.split())

@@ -178,7 +178,7 @@ def between(html: str, start: str, end: str) -> str:
 def worked(run: Run) -> float:
     """Seconds until the page was made, or until the end, without the pause.
 
-    The last time before the pause is that of a checkpoint, 3 s after its step.
+    The last time before the pause is the time of a checkpoint, 3 s after its step.
     """
     last = time_at(run.epochs * STEPS) + (14 if run.state == "running" else 4)
     return last - START - (PAUSE_SECONDS - 3) * (run.epochs > RESUMED)

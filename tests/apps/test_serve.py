@@ -35,7 +35,7 @@ PART = b'--b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
 
 
 def posted(port: int, query: bytes, media_type: str, body: bytes) -> tuple[int, str]:
-    """Status and answer of a request as it is, like that of curl."""
+    """Status and answer of a request as it is, as curl sends it."""
     head = b"POST /translate?source=en&target=it%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
     head += f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:

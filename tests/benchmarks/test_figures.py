@@ -1,4 +1,4 @@
-"""The figures of measurements are those of the records."""
+"""The figures of measurements show the values of the records."""
 
 import json
 import re

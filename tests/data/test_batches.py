@@ -89,7 +89,7 @@ def test_all_ranks_have_the_same_number_of_micro_batches(
                 len(split_into_micro_batches(pairs.take(np.concatenate(parts)), sizes, 4000))
             )
         uneven += micro_batches != {8 // size}
-    assert uneven <= 2  # the last step of the corpus, and that of the few longest rows
+    assert uneven <= 2  # the last step of the corpus, and the step of the few longest rows
 
 
 @pytest.mark.parametrize("size", range(1, 20))

@@ -22,7 +22,7 @@ def test_lexicon_is_the_dictionary_from_which_a_corpus_was_made():
     assert {word: found[word] for word in words} == translation
     assert {*found} - {*words} <= {"the"}
     assert len({*found.values()}) == len(found)
-    # The order of the pairs does not matter, nor that of the sides.
+    # Neither the order of the pairs nor the order of the sides matters.
     assert learn_lexicon(reversed(pairs)) == found
     swapped = learn_lexicon((target, source) for source, target in pairs)
     assert swapped == {target: source for source, target in found.items()}

@@ -146,7 +146,7 @@ def test_epochs_have_other_steps_and_are_reproducible():
 
     first = epoch(0)
     assert epoch(0) == first
-    # Not merely the same steps in another order; only those of the few longest rows may be equal.
+    # Not merely the same steps in another order; only steps of the few longest rows may be equal.
     assert len(set(first) & set(epoch(1))) < 0.02 * len(first)
 
 

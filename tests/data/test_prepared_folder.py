@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -51,24 +50,11 @@ def test_summary_has_the_sha256_of_every_chunk_of_every_file(published: Path):
 
 
 def test_everything_is_synced_before_the_rename_and_the_rename_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk_calls: list[str]
 ):
-    calls: list[str] = []
-    sync, rename = os.fsync, Path.rename
-
-    def record_sync(descriptor: int) -> None:
-        calls.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
-        sync(descriptor)
-
-    def record_rename(path: Path, target: Path) -> Path:
-        calls.append(f"{path.name} -> {target.name}")
-        return rename(path, target)
-
-    monkeypatch.setattr(os, "fsync", record_sync)
-    monkeypatch.setattr(Path, "rename", record_rename)
     published = publish(tmp_path / "data", write)
-    assert calls[-1] == "data" and calls[-2].endswith(f"-> {published.name}")
-    before = calls[:-2]
+    assert disk_calls[-1] == "data" and disk_calls[-2].endswith(f"-> {published.name}")
+    before = disk_calls[:-2]
     assert set(before) >= {*CONTENT, "prepared.json"}
     assert any(name.startswith(".preparing-") for name in before)
 

@@ -71,7 +71,7 @@ def test_lengths_of_an_epoch_are_exactly_those_of_its_steps(flags: list[str]):
             found = Lengths.of(loader.sampler.pairs.take(step.rows, epoch))
             assert np.array_equal(found.source, lengths.source[step.rows])
             assert np.array_equal(found.target, lengths.target[step.rows])
-            assert len(step.micro_batches) == 1  # --max_tokens is that of a step
+            assert len(step.micro_batches) == 1  # --max_tokens has its value from a step
 
 
 def test_every_pair_is_drawn_in_one_of_its_variants():

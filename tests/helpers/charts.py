@@ -22,7 +22,7 @@ def places(path: ET.Element) -> list[tuple[float, float]]:
 
 
 def drawn(chart: ET.Element, name: str) -> list[list[tuple[float, float]]]:
-    """The places of all paths of a class, without those of the legend."""
+    """The places of all paths of a class, without the legend."""
     return [places(path) for path in chart.findall(f"svg/g/path[@class='{name}']")]
 
 

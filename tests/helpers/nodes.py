@@ -21,7 +21,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Agent:
-    """A running torchrun on one node; its output and that of its only rank is in a file."""
+    """A running torchrun on one node; its output and its only rank's output is in a file."""
 
     process: subprocess.Popen[bytes]
     output: Path

@@ -21,7 +21,7 @@ CONTEXT.set_forkserver_preload(
         *("torch._dynamo", "datasets", "sacrebleu", "jiwer"),
     ]
 )
-SECONDS = 120  # timeout of a job, below that of pytest
+SECONDS = 120  # timeout of a job, below the timeout of pytest
 
 
 @dataclass

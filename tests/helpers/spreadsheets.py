@@ -37,7 +37,7 @@ class Options:
 
 
 def write_spreadsheet(path: Path, sheets: Mapping[str, Sheet], **options: Any) -> str:
-    """The path of a new file. `options` are those of `Options`."""
+    """The path of a new file. `options` are fields of `Options`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write = _write_xlsx if path.suffix == ".xlsx" else _write_ods
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:

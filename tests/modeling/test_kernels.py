@@ -294,7 +294,7 @@ def test_loss_and_gradients_of_16_bits_are_close_to_fp32(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gradients_become_ready_layer_by_layer(model: Transformer, dtype: torch.dtype):
-    # DDP sums the gradients of a layer over the ranks while it computes those of the next.
+    # DDP sums the gradients of a layer over the ranks while it computes the gradients of the next.
     ready: list[str] = []
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda _, name=name: ready.append(name))

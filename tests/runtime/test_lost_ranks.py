@@ -115,4 +115,4 @@ def test_error_of_all_ranks_is_no_preemption_for_a_late_rank(run: Run):
     job = processes.start(train_slowly_on_rank_1, run.folder, 2, None, flags)
     assert job.wait() == [2, 2]
     assert job.text().count("error: The checkpoint belongs to another run") == 1
-    assert run.status["state"] == "finished"  # that of the run before
+    assert run.status["state"] == "finished"  # the state of the run before

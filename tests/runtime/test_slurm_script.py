@@ -72,7 +72,7 @@ def test_script_passes_the_cpus_of_the_job_to_srun(slurm: Script):
 def test_job_is_queued_again_if_it_was_preempted_or_lost_a_process_after_it_had_saved(
     slurm: Script, tmp_path: Path, state: str, saves: bool
 ):
-    # Without a state, STATUS.json is that of an earlier start, which was preempted.
+    # Without a state, STATUS.json is from an earlier start, which was preempted.
     again = state == "preempted" or (state == "lost" and saves)
     requests = slurm(
         state, f"--model_folder={tmp_path / 'model'}", code=0 if again else 1, saves=saves

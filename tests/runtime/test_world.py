@@ -58,7 +58,7 @@ def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path
 
 
 def compress_gradients() -> None:
-    """Compare the gradients of two micro-batches in DDP with those of the ranks' own modules."""
+    """Compare the gradients of two micro-batches in DDP with the ranks' own modules."""
     with open_world(DistributedConfig()) as world:
         torch.manual_seed(world.rank)
         inputs = torch.randn(2, 16, 8)

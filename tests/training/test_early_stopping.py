@@ -10,7 +10,7 @@ from translate_ddp.directions import LanguagePair
 from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position
 
-# No weight changes at this rate, so the loss of every epoch is that of the first.
+# No weight changes at this rate, so every epoch has the loss of the first.
 NO_PROGRESS = ["--best_metric", "loss", "--lr", "1e-30"]
 FLAGS = [*NO_PROGRESS, "--num_epochs", "9", "--patience", "2"]
 

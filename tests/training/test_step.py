@@ -144,7 +144,7 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     result = skipping(step_of(batch(*ROWS[1:]), batch((1.0, 2.0, 3.0, value, 1.0))), 0)
     assert result.skipped == 1
     assert_same_tree(before, weights(skipping))
-    # Nor are the moments: the next step is that of an optimizer which has seen nothing.
+    # Nor are the moments: the next step equals the step of an optimizer which has seen nothing.
     assert not skipping(STEP, 1).skipped
     other(STEP, 1)
     assert_same_weights(skipping, other)

@@ -47,7 +47,7 @@ def main() -> None:
         "python -m tools.faults", None, __doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of faults; default: all")
-    parser.add_argument("--all_tests", action="store_true", help="instead of those of the fault")
+    parser.add_argument("--all_tests", action="store_true", help="instead of the fault's")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds of all its tests")
     given = parser.parse_args()
     if unknown := set(given.names) - set(faults):

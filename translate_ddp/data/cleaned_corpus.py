@@ -159,7 +159,7 @@ class CleanedCorpus:
         """The record of each row, as `pair_store.RECORD`, also of dropped ones."""
         return self._store.records
 
-    @property
+    @cached_property
     def strict_labels(self) -> np.ndarray:
         """For which `--clean strict` drops each row, before validation: of a `labelled` corpus.
 
