@@ -28,7 +28,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 pytest_plugins = [
     "tests.helpers.faults",
     "tests.helpers.mixes",
-    "tests.helpers.no_skips",
+    "tests.helpers.options",
     "tests.helpers.wandb_server",
 ]
 

@@ -10,6 +10,7 @@ import pytest
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, trained_model, with_sentencepiece
 from translate_ddp.apps.commands.export import export
+from translate_ddp.apps.exporting.ctranslate2_export import argos_metadata
 from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
 from translate_ddp.data.tokenizer import PAD, SOS
 from translate_ddp.data.tokenizer_models import SentencePieceModel
@@ -115,6 +116,14 @@ def test_each_package_translates_in_argostranslate_into_its_language(
         for theirs, ours in zip(found[-1], model.facts.tokenizer.decode(best), strict=True):
             assert len(ours) > 10 and theirs.strip().startswith(ours.strip())
     assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [("deu", "de"), ("fil", "fil"), ("hau", "ha"), ("zh-Hant", "zh-Hant")]
+)
+def test_packages_have_the_shortest_code_of_a_language(code: str, expected: str):
+    assert argos_metadata(code, "en")["from_code"] == argos_metadata("en", code)["to_code"]
+    assert argos_metadata(code, "en")["from_code"] == expected
 
 
 def test_model_that_argos_cannot_use_is_refused(trained: Path, tmp_path: Path):

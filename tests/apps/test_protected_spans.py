@@ -206,6 +206,17 @@ def test_loops_and_long_or_empty_translations_are_searched_again_then_flagged(
     assert engine.calls[1:] == ([] if len(first) > 1 else [(engine.calls[0][0], 5, 3)])
 
 
+def test_a_translation_that_is_missing_of_several_is_searched_again(model: Translator):
+    first, second = (
+        [ids(model.tokenizer, each) for each in way]
+        for way in (["a", "a b a b a b"], ["a b a b a b", "a", "c"])
+    )
+    _, decoder = scripted(model, [first], [second])
+    config = NBestConfig(beam_width=2, n_best=2)
+    (found,) = decoder.translate([Line("sun moon")], config, scored=False)
+    assert [(each.text, each.warnings) for each in found] == [("a", ()), ("c", ())]
+
+
 def test_a_lost_number_is_a_warning_and_one_of_a_kept_part_is_not(model: Translator):
     line = Protection([], {"R 25": "R"}).line(["sun 31 %20s R 25"])
     texts = ["a 31 [1] [2]", "a 31. [1] [2]", "a [1] 13 [2]"]

@@ -96,6 +96,8 @@ def test_line_breaks_of_a_model_do_not_break_the_line(
     assert translator.translate(["fish", "wolf"]) == ["sun moon tree"] * 2
     ((best,),) = translator.translate(["fish"], n_best=1)
     assert best.text == "sun moon tree"
+    kept = translator.translate(["1\u2028\u2029 2\r\n\x85 3"])  # has no letters
+    assert translate.as_lines(kept) == ["1  2  3"]
 
 
 def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):

@@ -91,6 +91,19 @@ def test_lengths_vary_within_a_step_nearly_as_in_the_corpus(budget: int, least: 
     assert np.mean(variances) > least * CORPUS.target.var()
 
 
+def test_pairs_of_equal_lengths_stay_in_order():
+    source, target = np.random.default_rng(0).integers(1, 9, (2, 5000))
+    order = sorted(
+        range(5000),
+        key=lambda row: (
+            -max(source[row], target[row]),
+            (target[row] - source[row]) * (1 if max(source[row], target[row]) % 2 else -1),
+            row,
+        ),
+    )
+    assert plan_module._sort(source, target).tolist() == order  # pyright: ignore[reportPrivateUsage]
+
+
 def test_step_of_two_buckets_has_a_long_and_a_short_one():
     planned = plan(batch_tokens=4096)
     pairs = [buckets for buckets in steps_of(planned) if len(buckets) == 2]

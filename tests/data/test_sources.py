@@ -220,11 +220,13 @@ def test_offline_mode_sends_no_request(monkeypatch: pytest.MonkeyPatch):
     assert "HF_HUB_OFFLINE is set" in error_of("wmt/wmt14")
 
 
-class NothingFound(BaseHTTPRequestHandler):
+class Refusal(BaseHTTPRequestHandler):
     """A hub that answers and holds no dataset."""
 
+    status = 404
+
     def do_GET(self) -> None:
-        self.send_response(404)
+        self.send_response(self.status)
         self.send_header("X-Error-Code", "RepoNotFound")
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -232,11 +234,17 @@ class NothingFound(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
 
-def test_unknown_hub_dataset_raises(monkeypatch: pytest.MonkeyPatch):
-    with HTTPServer(("127.0.0.1", 0), NothingFound) as server:
+@pytest.mark.parametrize(
+    ("status", "message"), [(404, "'wmt/wmt99' doesn't exist on the Hub"), (503, "does not answer")]
+)
+def test_unknown_dataset_and_a_hub_that_fails_raise(
+    status: int, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Refusal, "status", status)
+    with HTTPServer(("127.0.0.1", 0), Refusal) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setattr(config, "HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        assert "'wmt/wmt99' doesn't exist on the Hub" in error_of("wmt/wmt99")
+        assert message in error_of("wmt/wmt99")
         server.shutdown()
 
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,14 @@ from tests.helpers.nodes import two_nodes
 from tests.helpers.processes import run_train, start
 from tests.helpers.runs import checkpoints
 from translate_ddp.console import rank_names
+from translate_ddp.errors import UserError
 from translate_ddp.modeling import kernels
-from translate_ddp.training.identity import describe_differences, without_path
+from translate_ddp.settings import Config
+from translate_ddp.training.identity import (
+    check_same_settings,
+    describe_differences,
+    without_path,
+)
 
 
 def test_difference_names_setting_values_and_ranks():
@@ -29,6 +36,24 @@ def test_nodes_with_different_flags_train_nothing(tiny_run: list[str], tmp_path:
     assert "batch_tokens: " in output and "120 on rank 1" in output
     assert "dropout: 0.1 on rank 0; 0.5 on rank 1" in output
     assert not checkpoints(tmp_path / "model")
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_ranks_with_another_version_of_a_library_are_an_error(
+    library: str, monkeypatch: pytest.MonkeyPatch
+):
+    class Ranks:
+        found: list[Any] = []
+
+        def gather(self, values: Any) -> list[Any]:
+            self.found.append(values)
+            return self.found
+
+    ranks: Any = Ranks()
+    check_same_settings(Config(), ranks)
+    monkeypatch.setattr(f"{library}.__version__", "1.0")
+    with pytest.raises(UserError, match=r"version of (NumPy|PyTorch): .* on rank 0; 1\.0 on rank 1"):
+        check_same_settings(Config(), ranks)
 
 
 @pytest.mark.parametrize(

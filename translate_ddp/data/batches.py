@@ -189,7 +189,7 @@ def split_into_micro_batches(
 def collate(pairs: ParallelDataset) -> Batch:
     """One batch of all pairs, padded to the longest sentence of each side."""
     labels_BT = pad(pairs.target, last=EOS)
-    # By length: a sampled translation may hold [PAD].
+    # By length, with the end marker: a sampled translation may hold [PAD].
     is_real_BT = np.arange(labels_BT.shape[1]) <= pairs.target.lengths[:, None]
     real_R = torch.from_numpy(is_real_BT.ravel().nonzero()[0])
     return Batch(

@@ -113,7 +113,7 @@ class TrainingPairs:
     def __init__(
         self, plain: ParallelDataset, seed: int, variants: ParallelDataset | None = None
     ) -> None:
-        """Row r of `plain` has the rows rK to (r + 1)K of `variants`."""
+        """Pair r of `plain` has K variants: the rows rK to (r + 1)K, without the last."""
         self.seed, self._forms = seed, plain if variants is None else variants
         self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
         self.all_lengths = Lengths.of(self._forms)  # of every form

@@ -31,7 +31,7 @@ class Plan:
     """The steps of an epoch: every drawn row once. Few large arrays, about 5 bytes per row.
 
     Step i has the buckets `steps[i]` to `steps[i + 1]`. Bucket b has `counts[b]` rows of similar
-    length, from `starts[b]` in `rows`; a micro-batch holds rows of one bucket.
+    length, from `starts[b]` in `rows`. A micro-batch has rows of one bucket, on a GPU of several.
     """
 
     rows: np.ndarray

@@ -200,7 +200,7 @@ class StepFlags:
         """Stop, save and written: whether any rank set them in the step before the last `share`."""
         if self._shared < 2:
             return False, False, False
-        _, stop, save, written = self._sums[self._shared % 2].read()
+        _, stop, save, written = self._sums[self._shared % 2].read()  # the older one
         return stop > 0, save > 0, written > 0
 
 

@@ -108,7 +108,7 @@ class Trainer:
             return False
 
     def _fit(self, trace_step: Callable[[], None]) -> bool:
-        self.sampler.set_epoch(self.position.epoch)
+        self.sampler.set_epoch(self.position.epoch)  # which may be at its end
         self._repeat_validation()
         self.throughput.restart()
         while True:
@@ -186,7 +186,7 @@ class Trainer:
         """Whether a rank requested a stop, or a save, in the previous step."""
         self.supervisor.enter_phase("waiting for the previous step")
         stop, save, written = self.optimizer_step.flags.of_previous_step()
-        # Else the state was saved since that step.
+        # Not if the state was saved after the step of the request, which was the step before.
         is_current = self.checkpoints.last_step < self.position.global_step - 1
         if written and is_current:
             self._finish_save()
