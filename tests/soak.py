@@ -3,8 +3,8 @@
 One run of three ranks on two nodes is killed and signalled, gets disk errors and losses that are
 not finite, and is started again each time: with the nodes in another order, requeued by Slurm,
 with a rank less, with other flags on one rank, or with a damaged corpus. Every start has
-`--preload ''`, which is for the first one only. At the end its weights, optimizer and metrics equal
-those of a run of the same length with the same losses and no other fault.
+`--preload ''`, which is for the first one only. At the end weights, optimizer and metrics are as
+in a run of the same length with the same losses and no other fault.
 """
 
 import argparse

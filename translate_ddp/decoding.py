@@ -242,7 +242,7 @@ class Decoder:
     def _search(
         self, parts: Sequence[SentencePart], config: NBestConfig, on_done: OnDone
     ) -> list[Found]:
-        """Of each part `n_best` hypotheses, fewer only if its spans are lost in the others."""
+        """`n_best` hypotheses for each part, fewer only if its spans are lost in the others."""
         sources, count = [part.ids for part in parts], config.n_best
         is_drawn = config.temperature > 0  # in the order of drawing, with faults
         wide = config if is_drawn else replace(config, n_best=config.beam_width)

@@ -169,7 +169,7 @@ class RunRecord:
 
     @property
     def directions(self) -> list[str]:
-        """Those with scores of their own; none if there is one direction."""
+        """The directions with scores of their own; none if there is one direction."""
         parts = (name.split("/") for name in self.curves if name.startswith("validation/"))
         return list(dict.fromkeys(part[1] for part in parts if len(part) > 2))
 

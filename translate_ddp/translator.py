@@ -210,7 +210,7 @@ class Translator:
 
     @property
     def direction(self) -> LanguagePair:
-        """That of the last step. Raises UserError if none of several is chosen."""
+        """The direction of the last step. Raises UserError if none of several is chosen."""
         return self._direction or self._find("", "")
 
     @property

@@ -1,7 +1,7 @@
 """What is compared by `benchmarks.preparation`: one contestant per file, with one command line.
 
 The last line of a contestant is its result, as JSON. This module does not import torch: its memory
-would count as that of contestants that only start a program.
+would count for contestants that only start a program.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Task and command line of all trainers. The last line they print is their result, as JSON.
 
-Does not import torch: its memory would count as that of contestants that only start a program.
+Does not import torch: its memory would count for contestants that only start a program.
 """
 
 import json

@@ -9,7 +9,7 @@ import pytest
 from translate_ddp.data import identifier
 from translate_ddp.data.identifier import Identifier, count_tokens
 
-SHARED, OWN = 500, 3000  # tokens that all languages use, and those of each language
+SHARED, OWN = 500, 3000  # tokens that all languages use, and further ones of each language
 SIZES = {"large": 500_000, "middle": 50_000, "small": 10_000}  # tokens of training text
 VOCABULARY = SHARED + OWN * len(SIZES)
 UNSEEN = VOCABULARY  # and the ids after it, up to the size of the counts

@@ -249,7 +249,7 @@ def test_unknown_dataset_and_a_hub_that_fails_raise(
 
 
 def fill_cache(tmp_path: Path, commit: str, rows: int) -> None:
-    """Add a commit of opus_books in which `rows` pairs differ from those of other commits."""
+    """Add a commit of opus_books in which `rows` pairs differ from other commits."""
     cached = tmp_path / "hf_home/datasets/Helsinki-NLP___opus_books/en-it/0.0.0" / commit
     repository = write_repository(tmp_path / str(rows) / "opus_books")
     pairs = [{"en": f"e{n}", "it": f"i{n}"} for n in range(rows)]

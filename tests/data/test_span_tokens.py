@@ -34,7 +34,7 @@ from translate_ddp.training.fine_tuning import choose_extra_tokens
 
 EN_DE = LanguagePair("en", "de")
 LINES = ["The old Doctor opens the door, now.", "Der alte Arzt öffnet die Tür.", "(%) <a b>"]
-# Their first byte is that of MARK, so that it becomes one token with the space before it.
+# Their first byte is also the first of MARK, so that it becomes one token with the space before it.
 LINES += ["a ， b ﹐ c ￥ d ｡"] * 9
 SPANS = ExtraTokens(SPAN_TOKENS)
 

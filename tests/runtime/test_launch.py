@@ -75,7 +75,7 @@ def test_one_process_needs_no_address():
 
 def test_processes_of_mpirun_are_an_error_unless_a_wrapper_sets_their_ranks():
     variables = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}
-    # mpirun starts its daemons with srun: these variables are not those of the processes.
+    # mpirun starts its daemons with srun: these variables do not describe the processes.
     step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
     for more in ({}, step):
         with pytest.raises(UserError, match="mpirun has started 4 processes without RANK"):

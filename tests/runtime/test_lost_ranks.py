@@ -82,8 +82,8 @@ def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, messag
 
 
 def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validation: list[str]):
-    # The timeout without progress is 3 s, that of a collective 6 s. The sixth batch stops the run,
-    # after 7 s of validation.
+    # The timeout without progress is 3 s, the timeout of a collective 6 s. The sixth batch stops
+    # the run, after 7 s of validation.
     fault = faults.several(
         faults.sleep(1.4, "validating", until=5, rank=0),
         faults.request("term", "validating", time=6, rank=0),

@@ -58,7 +58,7 @@ def mean_of(folder: Path, *epochs: int) -> dict[str, Any]:
 
 
 def assert_average(translator: Translator, folder: Path, *epochs: int) -> None:
-    # The sums of the two sides may be in another order, which fp64 hides but for the last bit.
+    # The sums of the two sides may be in another order, which fp64 hides except in the last bit.
     expected = mean_of(folder, *epochs)
     actual = translator.state.model
     assert actual.keys() == expected.keys()

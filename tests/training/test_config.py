@@ -21,7 +21,7 @@ from translate_ddp import __version__
 from translate_ddp.errors import UserError
 from translate_ddp.presets import PRESETS, choose_preset, fit_vocabulary, with_preset
 
-# The flags that scripts and habits rely on: those of the tutorial this descends from, and ours.
+# The flags that scripts and habits rely on: the tutorial's, from which this descends, and ours.
 FLAGS = """
     batch_size num_epochs lr seq_len d_model lang_src lang_tgt model_folder model_basename preload
     tokenizer_file wandb_group preset dataset validation vocab_size num_heads num_encoder_layers

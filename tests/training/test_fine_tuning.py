@@ -31,7 +31,7 @@ from translate_ddp.training.checkpoint import load
 from translate_ddp.training.fine_tuning import adopt_settings, describe_fit, describe_languages
 from translate_ddp.training.run import find_start
 
-# The sizes are those of the file: the preset of this corpus is four times as wide. No weight
+# The sizes come from the file: the preset of this corpus is four times as wide. No weight
 # changes at this rate.
 FLAGS = ["--precision", "fp32", "--batch_tokens", "100", "--seq_len", "99", "--dropout", "0.2"]
 FLAGS += ["--lang_src", "en", "--lang_tgt", "de", "--num_epochs", "1", "--save_every", "4"]

@@ -160,7 +160,7 @@ def test_record_of_which_a_full_disk_took_half_is_completed_later(
 
 @pytest.mark.parametrize("size", [5, 1000])
 def test_nothing_is_cut_off_a_file_that_is_not_the_one_of_the_checkpoint(tmp_path: Path, size: int):
-    # It is that of another machine's disk, or was copied while it was written: half a line.
+    # It is from another machine's disk, or was copied while it was written: half a line.
     (tmp_path / "metrics.jsonl").write_text('{"step": 10}\n{"step": 20}\n{"step": 2')
     messages: list[str] = []
     with open_logbook(tmp_path, LogOffset(size, "0" * 64), messages.append) as logbook:

@@ -122,7 +122,7 @@ def test_warm_up_of_a_linear_schedule_takes_a_fifth_of_the_training_at_most():
     assert rates[10:] == pytest.approx([2 * (1 - step / 50) for step in range(10, 50)])
     long = [learning_rate(step, config, step / 1000) for step in range(1000)]
     assert long[:90] == pytest.approx([2 * (step + 1) / 100 for step in range(90)])
-    # That of a schedule without an end stays as it is set.
+    # The rate of a schedule without an end stays as it is set.
     endless = replace(config, schedule="inverse_sqrt")
     assert learning_rate(49, endless, 0.9) == 1.0
 

@@ -42,7 +42,7 @@ DATA: Any = SimpleNamespace(
 
 
 def identity(world_size: int = 1, **changes: Any) -> RunIdentity:
-    """Of a run with the default settings but for `changes`, such as model={"d_model": 8}."""
+    """For a run with the default settings except `changes`, such as model={"d_model": 8}."""
     settings = Config().to_dict()
     for part, values in changes.items():
         settings[part] = settings[part] | values

@@ -24,7 +24,7 @@ from translate_ddp.training.run import find_preload, lock_run_folder
 
 
 class StaleStore(CheckpointStore):
-    """Its listing lacks some files, and has others that are gone, as that of a network disk may."""
+    """Its listing lacks some files, and has others that are gone, as may be on a network disk."""
 
     def __init__(self, config: CheckpointConfig, lacks: int = 0, gone: str = "") -> None:
         super().__init__(config)
@@ -66,7 +66,7 @@ def resume_on_three_nodes(folder: str, lacks: list[int], gone: list[str]) -> Non
 
 
 def lines_of(job: processes.Job) -> list[list[str]]:
-    """Of each rank, the lines that it has printed."""
+    """The lines that each rank has printed."""
     job.succeed()
     return [path.read_text().splitlines() for path in job.outputs]
 

@@ -39,9 +39,9 @@ class Batch(NamedTuple):
 class Step(NamedTuple):
     """One optimizer step, as one rank computes it."""
 
-    micro_batches: list[Batch]  # of this rank
-    target_tokens: int  # of all ranks: the summed loss is divided by it
-    rows: np.ndarray  # of all ranks, as indices into the training set
+    micro_batches: list[Batch]  # only for this rank
+    target_tokens: int  # summed over all ranks: the summed loss is divided by it
+    rows: np.ndarray  # for all ranks, as indices into the training set
 
 
 def batch_by_tokens(rows: np.ndarray, lengths: np.ndarray, max_tokens: int) -> list[np.ndarray]:
@@ -155,7 +155,7 @@ def merge_buckets(
         growth = joined_sizes.sum(axis=1) - sizes[:-1] - sizes[1:]
         growth = np.where(joined_sizes.max(axis=1) <= max_tokens, growth, np.inf)
         best = int(growth.argmin())
-        launch, compute = 2 * full_tokens, sizes.sum()  # of one, and of all, in tokens of two sides
+        launch, compute = 2 * full_tokens, sizes.sum()  # times, counted in tokens of two sides
         slower = max(len(merged) * launch, compute)
         if max((len(merged) - 1) * launch, compute + growth[best]) >= slower:
             break

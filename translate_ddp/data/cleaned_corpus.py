@@ -37,7 +37,7 @@ from translate_ddp.errors import UserError
 
 CLEANED = "cleaned-"  # before the signature, in the name of the folder
 LABELS_FILE, STRICT_FILE, VALIDATION_FILE = "labels.npy", "strict.npy", "validation.tsv"
-LINE_CHARACTERS = 100  # of a report
+LINE_CHARACTERS = 100  # lines of dropped rows in a report are cut to this length
 # The labels of rows that are pairs of a part, also of pairs in validation or in excluded sources.
 USABLE = (NO_LABEL, HELD_OUT, LABELS[ALSO_IN_VALIDATION], LABELS[ALSO_IN_EXCLUDED])
 
@@ -64,7 +64,7 @@ class Report:
     dropped: dict[str, int] = field(default_factory=dict)  # rows by reason
     examples: dict[str, list[Pair]] = field(default_factory=dict)  # dropped ones, by reason
     notices: list[str] = field(default_factory=list)
-    use: str = ""  # of a source that is not for training: "validation" or "excluded"
+    use: str = ""  # "validation" or "excluded" if the source is not for training
 
     @classmethod
     def of(cls, stored: dict[str, Any]) -> Report:
@@ -122,13 +122,13 @@ class CleanedCorpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.signature = folder.name.rpartition("-")[2]  # of the sources, as they were read
+        self.signature = folder.name.rpartition("-")[2]  # identifies the sources as they were read
         summary = read_summary(folder)
-        # Of each part that was read, then of validation and excluded sources.
+        # First for each part that was read, then for validation and excluded sources.
         self.reports = [Report.of(report) for report in summary["reports"]]
         self.parts = [Part(LanguagePair(*pair), number) for pair, number in summary["parts"]]
-        self.validation_sizes: list[int] = summary["validation_sizes"]  # of each direction
-        self.bounds: list[int] = summary["bounds"]  # of the parts
+        self.validation_sizes: list[int] = summary["validation_sizes"]  # pairs of each direction
+        self.bounds: list[int] = summary["bounds"]  # first rows of the parts, and the end
         self._origins: list[tuple[int, str]] = summary["origins"]  # first row and name of each
         self._store = PairStore(folder)
         # For which each row is dropped, as `cleaning.LABELS`.

@@ -56,7 +56,7 @@ REASONS = (
 
 # The label of a row is the place of a reason in this list, or one of the next two.
 LABELS = {reason: label for label, reason in enumerate(REASONS, 1)}
-NO_LABEL, HELD_OUT = 0, 255  # of training and of validation
+NO_LABEL, HELD_OUT = 0, 255  # rows for training, and for validation
 LAST_LABELS: dict[CleanLevel, int] = {  # for which the level drops a row without the others
     "none": LABELS[INVALID_UNICODE],
     "safe": LABELS[CONTROL_CHARACTERS],
@@ -64,7 +64,7 @@ LAST_LABELS: dict[CleanLevel, int] = {  # for which the level drops a row withou
 }
 
 SPLIT_SALT = b"translate_ddp"  # another salt gives another validation set
-EXAMPLES = 3  # of the dropped rows, for each reason
+EXAMPLES = 3  # rows shown for each reason
 EXAMPLE_CHARACTERS = 200
 
 # Half a character, which UTF-8 cannot encode; decoders put U+FFFD in the place of invalid bytes.

@@ -76,10 +76,10 @@ from translate_ddp.runtime.files import write_atomically
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CleanLevel, CorpusConfig
 
-CLEANED_FORMAT = 10  # of the folder; raise it with every change of the pairs or of their order
+CLEANED_FORMAT = 10  # version of the folder; raise it with every change of pairs or of their order
 REPEATED = "repeated in validation"
 SAMPLED = "{}: of {:,} validation pairs of {}, a fixed sample of {:,} is used."
-# Of a text of the source, and of the target.
+# For a text of the source, and for a text of the target.
 ONE_AND_MANY = ("has {:,} different translations", "is the translation of {:,} different texts")
 CORRECT_ROWS = "If it stands for a missing text, correct these rows, or pass --clean strict."
 
@@ -161,12 +161,12 @@ class Cleaning:
     def __init__(self, config: CorpusConfig, folder: Path, shown: bool, labelled: bool) -> None:
         self._config, self._folder, self._shown, self._labelled = config, folder, shown, labelled
         self._store = PairStore(folder)
-        self.reports: list[Report] = []  # of each part, then of validation and excluded sources
+        self.reports: list[Report] = []  # first the parts, then validation and excluded sources
         self._parts: list[Part] = []
         self._bounds = [0]
         self._origins: list[tuple[int, str]] = []  # first row of each, and name
         self._scripts: dict[int, str] = {}  # number in the records -> name
-        self._labels = np.empty(0, dtype=np.uint8)  # of all rows
+        self._labels = np.empty(0, dtype=np.uint8)  # one per row
 
     @property
     def _is_train(self) -> np.ndarray:
@@ -208,7 +208,7 @@ class Cleaning:
         return {
             "reports": [asdict(report) for report in self.reports],
             "parts": self._parts,
-            "bounds": self._bounds,  # of the parts in the store
+            "bounds": self._bounds,  # first rows of the parts in the store, and the end
             "origins": self._origins,
             "validation_sizes": list(map(len, validation)),
         }
@@ -418,7 +418,7 @@ class Cleaning:
         for batch, numbers in self._usable(given, "validation"):
             found.append(numbers)
             pairs |= zip(numbers["pair"].tolist(), batch, strict=True)
-            if len(pairs) > most:  # those with the smallest hashes
+            if len(pairs) > most:  # keeps the pairs with the smallest hashes
                 chosen = set(sorted(pairs)[:most])
                 pairs = {number: pair for number, pair in pairs.items() if number in chosen}
         report, records = self.reports[-1], np.concatenate(found)

@@ -116,7 +116,7 @@ class TrainingPairs:
         """Pair r of `plain` has K variants: the rows rK to (r + 1)K, without the last."""
         self.seed, self._forms = seed, plain if variants is None else variants
         self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
-        self.all_lengths = Lengths.of(self._forms)  # of every form
+        self.all_lengths = Lengths.of(self._forms)  # the lengths in every form
 
     def __len__(self) -> int:
         return len(self._forms) // self._count
@@ -150,7 +150,7 @@ class PreparedData:
     dropped: dict[str, int]  # reason -> rows
     fingerprint: str  # sha256 of the tokenizer and of all token ids for training in order
     validation_fingerprint: str  # sha256 of the ids for validation
-    blocks: Sequence[Block]  # of the training rows, which follow each other
+    blocks: Sequence[Block]  # parts of the training rows, which follow each other
     validation_sizes: Sequence[int]  # rows of each direction, which follow each other
     folder: Path = Path()
     variants: ParallelDataset | None = None  # the variants of one training pair are adjacent

@@ -38,7 +38,7 @@ COMMIT = re.compile("[0-9a-f]{40}")
 CSV_AS_TEXT: dict[str, Any] = {
     "keep_default_na": False,
     "na_filter": False,
-    "converters": dict.fromkeys(range(100), str),  # of columns by number; further ones are ignored
+    "converters": dict.fromkeys(range(100), str),  # by column number; unused ones are ignored
 }
 HUB_TIMEOUT_SECONDS = 5.0
 WAYS_OUT = (

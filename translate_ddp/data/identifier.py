@@ -15,7 +15,7 @@ PRIOR_TOKENS = 500
 # languages. So no token excludes a language, however much of its text lacks it.
 FOREIGN = 0.05
 ABSENT = 1e-30  # the probability of each token in a language without text: it is never the answer
-MAX_REPEATS = 3  # of one token in a text: a translation that loops is not decided by its loop
+MAX_REPEATS = 3  # counted per token of a text: a translation that loops is not decided by its loop
 CHUNK = 2**24  # tokens: a count in one piece would copy the whole corpus as int64
 
 

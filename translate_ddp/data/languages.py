@@ -25,7 +25,7 @@ USUAL_NAMES = {
     BR=Brazilian CA=Canadian ES=European GB=British/UK MX=Mexican PT=European US=American
     """.split()
 }
-SEPARATORS = re.compile(r"[\s_.:,/()\[\]@-]+")  # of the words of a name, and of the parts of a code
+SEPARATORS = re.compile(r"[\s_.:,/()\[\]@-]+")  # between words of a name, and parts of a code
 LONGEST_NAME = 6  # words of a language's name
 REGIONAL = re.compile("[a-z]{2,3}([-_][A-Z][a-z]{3})?([-_]([A-Z]{2}|[0-9]{3}))?")
 
@@ -64,7 +64,7 @@ MIN_LETTERS = 3
 # Serbian, Uzbek and others are written in two scripts. Rows in a wrong language should be fewer.
 MIN_SHARE_OF_ROWS = 0.05
 
-SCANNED_CHARACTERS = 300  # of a text whose language is identified
+SCANNED_CHARACTERS = 300  # at the start of a text, which identify its language
 # The log-odds grow with the text, but its words are not independent: the odds of a clear text are
 # at least this value times the root of its bytes (py3langid scales its probabilities in this way).
 CLEAR = math.log(9)
@@ -227,7 +227,7 @@ def usual_scripts(language: str) -> set[str]:
 
 
 def accepted_scripts(counts: Mapping[str, int]) -> set[str]:
-    """Those `main_scripts` that a language has, given the number of its rows with each.
+    """The `main_scripts` that a language has, given the number of its rows with each.
 
     A script of the language comes first in 5% or more of the rows that have one. A row is accepted
     if it has such a script among others, or none. Rows of Japanese may be ideographs only.

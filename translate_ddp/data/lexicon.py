@@ -12,9 +12,9 @@ import numpy as np
 
 from translate_ddp.data.pair_store import Pair
 
-MAX_WORDS = 50  # of a text; pairs of longer ones say little, and take long
+MAX_WORDS = 50  # different words in a text; pairs with longer texts say little, and take long
 MIN_PAIRS = 3  # in which two words stand together
-MIN_DICE = 0.4  # of two words: 1 if neither stands in a pair without the other
+MIN_DICE = 0.4  # Dice coefficient of two words: 1 if neither stands in a pair without the other
 
 # A word between white space or punctuation, also with a hyphen, apostrophe or full stop in it.
 WORD = re.compile(r"(?<![^\s(\[\"'«„“‘¿¡])\w+(?:[-'’.]\w+)*(?=[.,;:!?…)\]\"'»”’]*(?:\s|$))")

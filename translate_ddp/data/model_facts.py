@@ -10,7 +10,7 @@ from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer
 from translate_ddp.directions import LanguagePair, languages_of
 
-MORE_TOKENS = 10  # of a translation, beside a multiple of its source
+MORE_TOKENS = 10  # added to the length of a source; a multiple of the sum limits its translation
 
 
 class LengthRatios(NamedTuple):
@@ -34,7 +34,7 @@ class ModelFacts:
     longest_source: int  # tokens, without [EOS]: few sources of training are longer
     abbreviations: Mapping[str, Sequence[str]]  # language -> learnt ones
     length_ratios: Mapping[str, LengthRatios]  # by the name of a direction
-    identifier: Identifier | None  # of the languages of texts; None: the model has no tags
+    identifier: Identifier | None  # finds the language of a text; None: the model has no tags
 
     @property
     def languages(self) -> list[str]:

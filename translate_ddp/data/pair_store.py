@@ -21,19 +21,19 @@ Pair = tuple[str, str]  # a source sentence and its translation
 # Hashes have 64 bits: among ten million pairs, two are equal by chance once in 400,000 corpora.
 RECORD = np.dtype(
     [
-        ("bytes", "u4"),  # of the line
+        ("bytes", "u4"),  # length of the line
         ("source", "u8"),  # hash of the source sentence
         ("target", "u8"),  # hash of its translation
         ("pair", "u8"),  # hash of the line
         ("near", "u8"),  # hash of what near duplicates have in common; 0: nothing
-        ("scripts", "u4", (2,)),  # of source and target, as numbers
+        ("scripts", "u4", (2,)),  # numbers of the scripts of source and target
         ("row", "u4"),  # its number in its file or sheet
         ("label", "u1"),  # why the row alone could be dropped, as `cleaning.LABELS`; 0: nothing
     ]
 )
 BATCH_PAIRS = 10_000
 SAMPLE_PAIRS, SPACED_PAIRS = 500, 2_000
-BATCH_CHARACTERS = 2**22  # of several rows; few batches have so many
+BATCH_CHARACTERS = 2**22  # a batch ends when its texts have more; few do
 
 
 def to_lines(pairs: Iterable[Pair]) -> bytes:

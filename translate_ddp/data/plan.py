@@ -23,7 +23,7 @@ BLOCK_ROWS = 1 << 20  # sorted at once; bounds the memory
 # A bucket has at least this many tokens for each bucket of its step. In steps of 1,024 tokens, a
 # second bucket would take a third more time on a CPU.
 BUCKET_TOKENS = 512
-STRATA = 4  # of the distribution of lengths, at least
+STRATA = 4  # groups of buckets by length, at least
 
 
 @dataclass(frozen=True)

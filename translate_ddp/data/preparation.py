@@ -261,7 +261,7 @@ class Encoded:
     """The pairs of a batch that fit, and which ones these are."""
 
     pairs: ParallelDataset
-    variants: ParallelDataset | None  # of each pair that fits; variants of one pair are adjacent
+    variants: ParallelDataset | None  # only of pairs that fit; variants of one pair are adjacent
     fits: np.ndarray  # for each pair of the batch
 
 
@@ -269,9 +269,9 @@ class Encoded:
 class Encoder:
     """Encodes batches of pairs, in a worker process."""
 
-    text: str  # of the tokenizer
+    text: str  # the tokenizer as a text
     seq_len: int
-    num_variants: int = 0  # of each pair, with perturbed sources
+    num_variants: int = 0  # per pair, with perturbed sources
     lexicons: Mapping[LanguagePair, Lexicon] | None = None  # if span tokens stand for spans
 
     @cached_property

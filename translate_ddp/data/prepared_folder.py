@@ -24,7 +24,7 @@ from translate_ddp.runtime.files import read_chunks, sync_file, sync_folder, try
 SUMMARY_FILE = "prepared.json"
 LOCK_FILE = ".lock"  # in a folder that is being written, locked until its process ends
 PARTIAL = ".preparing-"  # the name of such a folder begins so
-CHUNK_BYTES = 2**24  # of one digest; another size needs another format of the folders
+CHUNK_BYTES = 2**24  # each chunk has a digest; another size needs another format of the folders
 
 Summary = dict[str, Any]
 

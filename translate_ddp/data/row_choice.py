@@ -14,9 +14,9 @@ from translate_ddp.data.languages import folded, folded_names, is_language, vari
 from translate_ddp.data.rows import Columns, NumberedRow, Reading, Remark, Wanted, list_names
 from translate_ddp.errors import NoSuchPair, UserError
 
-KindOf = Callable[[str], str | None]  # of a value: None for a row that is not wanted
-SAMPLE_ROWS = 1000  # of the start of a table, which show what its columns hold
-SHOWN_CHARACTERS = 100  # of a cell
+KindOf = Callable[[str], str | None]  # the kind of a value; None: its row is not wanted
+SAMPLE_ROWS = 1000  # at the start of a table; they show what its columns hold
+SHOWN_CHARACTERS = 100  # shown of a cell in an error
 # A dictionary, a list, a tuple or bytes with texts, as JSON, Python and NumPy write them.
 OBJECT = re.compile(r"""(?s)\s*(?:[\w.]*\(?[\[{][\s\[({]*b?|\(b?|b)(["']).*?\1\s*(["':,\]})]|\Z)""")
 SPLIT_STEMS = {  # the names of splits
@@ -120,7 +120,7 @@ def _by_languages(
     have no values yet. Adds a notice if it seems to have languages, but not the wanted ones.
     """
     wanted = reading.wanted
-    key = folded(re.sub("(?<=[a-z])(?=[A-Z])", " ", name))  # of sourceLang
+    key = folded(re.sub("(?<=[a-z])(?=[A-Z])", " ", name))  # sourceLang is two words
     own = [side for side, pattern in SIDES.items() if pattern.search(key)]
     sides = [side for side in unnamed if len(own) != 1 or side in own]
 

@@ -31,11 +31,11 @@ Row = tuple[str | None, str | None]  # source and target as stored; None: not te
 # The name of the file or sheet; the number of the row there, as a spreadsheet or an editor shows
 # it; source and target.
 NumberedRow = tuple[str, int, str | None, str | None]
-Columns = Sequence[Sequence[str | None]]  # of equal lengths: the columns of some rows
+Columns = Sequence[Sequence[str | None]]  # some rows as columns of equal length
 Advance = Callable[[int], object]  # is called with increments of the work that is done
 COLUMN_NAMES = {"src": (["src"], ["source"]), "tgt": (["tgt", "trg"], ["target"])}
-MAX_NAMES = 20  # of a list in a message
-MAX_WORDS = 5  # of the name of a column
+MAX_NAMES = 20  # listed in a message
+MAX_WORDS = 5  # in the name of a column
 WORD_OF_HEADER = r"(?:^|[ _.:/(\[-]){}(?:$|[ _.:/)\]-])"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -52,9 +52,9 @@ class Rows:
     """The rows of one split of a source. Each reading reads them again, as a stream."""
 
     name: str  # in messages: the path, or the name on the hub
-    size: int  # of the work: bytes of files (compressed), or rows of tables
+    size: int  # amount of work: bytes of files (compressed), or rows of tables
     batches: Callable[[Advance], Iterable[Iterable[NumberedRow]]]
-    remarks: list[str]  # of the last reading, complete at its end
+    remarks: list[str]  # from the last reading, complete at its end
 
     def numbered(self, advance: Advance) -> Iterator[NumberedRow]:
         """The rows. Calls its argument with the increments of `size` that were read.
@@ -110,7 +110,7 @@ class Wanted:
     both: tuple[str, str]  # the languages of these sides, then of the other one, '': not known
     given: tuple[str, ...]  # the name of each column that the user gave; ''
     quoting: Quoting = "auto"
-    split: str = "train"  # of the rows of a table with a column of splits
+    split: str = "train"  # which rows to read from a table with a column of splits
 
     @classmethod
     def pair(cls, languages: Languages, options: SourceOptions) -> Wanted:
@@ -224,7 +224,7 @@ class Reading:
     wanted: Wanted
     advance: Advance = ignore_progress
     notices: list[str] = field(default_factory=list)
-    sheet: str = ""  # of a spreadsheet; '': the only one
+    sheet: str = ""  # its name in a spreadsheet; '': the only one
     choices: list[RowChoice] = field(default_factory=list)  # filled when its columns are known
     # In the file, from 1, of the rows of the batch that was read last. Header, empty rows and rows
     # that are left out count, as in the program that shows the table.

@@ -24,7 +24,7 @@ Match = re.Match[str]
 
 OPENING = r"\"'“”‘’«»‹›„‚(\[{¿¡「『（【《〈\-–—"
 CLOSING = r"\"'”’»«›‹)\]}」』）】》〉"
-EMPHASIS = "*_~`"  # of Markdown, around sentences and words
+EMPHASIS = "*_~`"  # Markdown's marks around sentences and words
 WRAPPED = re.compile(rf"([{EMPHASIS}]+)([^{EMPHASIS}]+)\1")  # marks of which no model has to know
 # By the last mark of a quotation or bracket, its first: straight quotes are the same.
 OPENED_BY = {pair[0]: pair[1:] for pair in '** __ "" ”“„ “„ ’‘ »« «» 」「 』『 )( ）（'.split()}
@@ -137,7 +137,7 @@ BEFORE_NUMBER = UNCASED_ABBREVIATIONS.union(
     сент см ст стор стр табл тел тт фев февр чл янв क्र नं पृ रु सं
     """.split()
 )
-ENDS_OF_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}$")  # of a decimal or a date: 3. 5 million
+ENDS_OF_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}$")  # as in a decimal or a date: 3. 5 million
 # The same of several parts, without spaces. After others, as U.S., these words begin a sentence.
 UNCASED_PARTS = tuple("т.д т.п т.н κ.λπ κ.ά o.s.v v.v".split())
 STARTERS = frozenset("But He I It She That The There These They This Those We You".split())
@@ -152,14 +152,14 @@ ORDINAL_PERIODS = frozenset(
 CLAUSE_ENDS = frozenset(",;:—–，、；：،؛፣፤၊།·")
 
 MIN_COUNT = 2  # periods after a word inside lines, or of a letter at their ends
-MIN_SHARE = 0.3  # of a word's occurrences: "said." is more frequent inside lines, "said" even more
-NATS_PER_LETTER = 1.15  # of evidence: a long word that occurs twice is probably none
+MIN_SHARE = 0.3  # share of a word's uses: "said." is more frequent inside lines, "said" even more
+NATS_PER_LETTER = 1.15  # required evidence: a long word that occurs twice is probably none
 MARKS = rf"\s\d{OPENING}{CLOSING}{re.escape(string.punctuation)}…"
 # The end of a token. U.S. and numbers of more digits are not found: they are not learnt.
 LAST_TOKEN = re.compile(
     rf"(?:^|[{OPENING}])(\d{{1,3}}|[^{MARKS}]{{1,{LONGEST_ABBREVIATION}}})(\.?)[{CLOSING}“‘,;:!?…]*$"
 )
-FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # of an item: "1. Go home"
+FIRST_NUMBER = re.compile(r"^\s*\(?\d+\.\s")  # number of an item: "1. Go home"
 
 
 def find_sentences(line: str, language: str = "", learnt: Collection[str] = ()) -> list[slice]:

@@ -66,7 +66,7 @@ HUB_ID = re.compile(r"\w[\w-]*|\w[\w.-]*/\w[\w.-]*")
 HUB_ALIASES = {"opus_books": "Helsinki-NLP/opus_books"}
 NO_OPTIONS = SourceOptions()
 MIN_PAIRS = 100  # fewer do not show that columns are swapped
-MIN_SHARE = 0.01  # of the pairs; single ones may look swapped by chance
+MIN_SHARE = 0.01  # share of swapped pairs; single pairs may look swapped by chance
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _find_split(
             return found
     if split != "train":
         return None
-    parts = f"{escape(str(folder))}/train-parts/*"  # of `mtdata get` without --merge
+    parts = f"{escape(str(folder))}/train-parts/*"  # as `mtdata get` without --merge names it
     return find_parallel(folder, "", languages) or find_shards(parts, languages, options)
 
 

@@ -24,12 +24,12 @@ from translate_ddp.span_rules import find_spans
 from translate_ddp.spans import MARK
 from translate_ddp.text import END_PUNCTUATION, separates_words
 
-MARKED = 0.5  # of the pairs with spans of their own, in each form
-SHARE = 0.1  # of the pairs that have set spans, in each form
-IN_TEXT = 2 / 3  # of these at phrases, the others beside the text
+MARKED = 0.5  # share of the pairs with own spans in which they become MARKs, in each form
+SHARE = 0.1  # share of the pairs that get set spans, in each form
+IN_TEXT = 2 / 3  # share of these with spans at phrases; the others have them beside the text
 MAX_PHRASES = 3  # with set spans in a pair
-MAX_WORDS = 3  # of the lexicon in a phrase
-MIN_LETTERS = 5  # of a word that both sides do not share by chance
+MAX_WORDS = 3  # words of the lexicon in a phrase
+MIN_LETTERS = 5  # shorter words may be on both sides by chance
 SPANS_SALT = 0x7370616E  # keeps its draws apart from the draws of other modules
 
 Place = tuple[int, int]  # where a part of a text starts and ends
@@ -51,7 +51,7 @@ class SpanPairs:
     ) -> None:
         self._pairs, self._languages, self._lexicon = pairs, languages, lexicon
         self._rows = np.arange(first_row, first_row + len(pairs))
-        self._spans = cache(self._find)  # of a row, for all its forms
+        self._spans = cache(self._find)  # by row, for all its forms
 
     def form(self, number: int) -> list[MarkedPair]:
         """The pairs, a share of them with their spans as MARKs, and a share with set spans.

@@ -40,7 +40,7 @@ from translate_ddp.settings import TokenizerConfig, TokenizerKind
 from translate_ddp.spans import MARK, MARK_RUN
 from translate_ddp.text import direction_tag, normalize
 
-Numbers = Sequence[Sequence[int]]  # of each text: which span token stands for each run of MARKs
+Numbers = Sequence[Sequence[int]]  # per text: which span token stands for each run of MARKs
 
 EXAMPLE_CHARACTERS = 40
 SPAN_TOKENS = tuple(f"[P{number}]" for number in range(1, 9))
@@ -223,8 +223,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
 def existing_tokenizer(config: TokenizerConfig, languages: str) -> Tokenizer | None:
     """The tokenizer in `--tokenizer_file`; None if there is no file at this path.
 
-    Raises UserError if the file is not a usable tokenizer, or if there is none and its name is that
-    of a SentencePiece model, which the settings would not train.
+    Raises UserError if the file is not a usable tokenizer, or if there is none and it is named like
+    a SentencePiece model, which the settings would not train.
     """
     file = config.file(languages)
     if file is None or not file.exists():

@@ -26,7 +26,7 @@ PRE_TOKENIZER = pre_tokenizers.Sequence(
     ]
 )
 STEPS = repr((NORMALIZER, PRE_TOKENIZER))
-KNOWN_CHARACTERS = 2**22  # of the words whose ids a process remembers: about 130 MB
+KNOWN_CHARACTERS = 2**22  # in the words whose ids a process remembers: about 130 MB
 
 UNUSUAL = "\U0010ffff"  # a character of no vocabulary
 SPACE = "\u2581"  # a space in the name of a SentencePiece piece

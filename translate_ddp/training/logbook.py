@@ -76,7 +76,7 @@ class Logbook:
         self.offset: Callable[[], LogOffset] = LogOffset
         """The part of metrics.jsonl that belongs to a checkpoint made now."""
         self.last_time = 0.0
-        """Of the last record before this start of the run, also if it is removed; 0.0 if none."""
+        """When the last record before this start was made, also if it is removed; 0.0 if none."""
 
     @property
     def status(self) -> str:
@@ -211,7 +211,7 @@ class JsonlSink(Sink):
         self._message = message
         self._unwritten = b""  # records that could not be written
         self.last_time = 0.0
-        """Of the last record that was in the file, also if it was removed; 0.0 if none was."""
+        """When the last record in the file was made, also if it was removed; 0.0 if none was."""
         kept = self._read_kept(offset)
         self._size, self._sha256 = len(kept), hashlib.sha256(kept)
         with open(self.path, "ab") as file:

@@ -143,7 +143,7 @@ def with_units(scalars: Mapping[str, float]) -> str:
 
 
 def metrics_of(language: str, metrics: Sequence[Metric] | None = None) -> list[Metric]:
-    """Those of the metrics, or of all in training, that are computed for a target language."""
+    """The metrics, by default all in training, that are computed for a target language."""
     among = METRICS if metrics is None else metrics
     return [metric for metric in among if separates_words(language) or not metric.of_words]
 

@@ -51,10 +51,10 @@ from translate_ddp.translator import Translator
 
 _find_once = cache(find_prepared)  # it verifies all files
 STDOUT = ("", "-", "/dev/stdout")  # values of --output
-ROWS = 1000  # of a chunk: read and computed together
+ROWS = 1000  # in a chunk: read and computed together
 PARTS_PER_WORKER = 20  # at least: to start a process takes as long as these on a fast GPU
 TIMEOUT_MINUTES = 60.0  # without progress; a large input takes minutes to read
-DECIMALS = 6  # of log-probabilities: fewer differ between machines
+DECIMALS = 6  # in log-probabilities: with more, more of them differ between machines
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ VARIANTS: dict[str, Callable[[str, str], str]] = {
     "upper case": upper,
     "no end punctuation": lambda text, _: remove_end_punctuation(text),
 }
-FREQUENT_WORDS = 200  # of the sources, each translated alone
+FREQUENT_WORDS = 200  # words in the sources, each translated alone
 PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
 MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
 BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
@@ -113,7 +113,7 @@ class System(NamedTuple):
     name: str
     predictions: list[str]
     scores: dict[str, float]
-    warnings: Counter[str] = Counter()  # of its own translations
+    warnings: Counter[str] = Counter()  # about the model's own translations
 
 
 def run(config: ValidateConfig) -> None:

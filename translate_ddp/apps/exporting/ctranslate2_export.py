@@ -55,7 +55,7 @@ from translate_ddp.text import base_language, direction_tag
 from translate_ddp.training.state import RunState
 
 Quantization = Literal["float32", "int8", "float16"]
-LAYER_NORM_EPSILON = 1e-5  # of `nn.LayerNorm`
+LAYER_NORM_EPSILON = 1e-5  # the default of `nn.LayerNorm`
 PACKAGE_VERSION = "1.0"
 ARGOS_VERSION = "1.9.0"  # the first that needs no other files beside these
 RECORD = "ctranslate2.json"  # beside checkpoints: what was verified, by weights and versions

@@ -65,7 +65,7 @@ NAMES = {  # our part of a name -> theirs; norms first: their names contain othe
     "query": "q_proj",
     "out": "out_proj",
 }
-EMBEDDING = "model.shared.weight"  # of both sides and of the output
+EMBEDDING = "model.shared.weight"  # shared by both sides and the output
 SPECIAL_IDS = {
     "pad_token_id": PAD,
     "bos_token_id": SOS,
@@ -371,8 +371,8 @@ class HuggingFaceEngine:
                 attention_mask=(source_BS != PAD).long(),
                 num_beams=1,
                 do_sample=False,
-                early_stopping=False,  # of the folder's beam search
-                max_new_tokens=length_limit(len(batch[0])),  # of the longest
+                early_stopping=False,  # True in the folder, for beam search
+                max_new_tokens=length_limit(len(batch[0])),  # the first is the longest
             )
             for row, ids in zip(rows, target_BT[:, 1:].tolist(), strict=True):
                 ids = ids[: min([*ids, EOS].index(EOS), length_limit(len(sources[row])))]

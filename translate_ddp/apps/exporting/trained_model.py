@@ -31,9 +31,9 @@ from translate_ddp.training.state import RunState
 
 MIN_POSITIONS = 1025  # CTranslate2 truncates its sources to 1,024 tokens unless asked for more
 RANDOM_SENTENCES, RANDOM_TOKENS, LONGEST_PAIRS = 200, 40, 2
-TOLERANCE = 1e-4  # of a log-probability, in nats
+TOLERANCE = 1e-4  # largest difference of a log-probability, in nats
 MAX_OTHER_TRANSLATIONS = 0.01  # share; one may always differ
-MAX_BLEU_LOSS = 0.5  # of a model whose arithmetic is not fp32
+MAX_BLEU_LOSS = 0.5  # for a model whose arithmetic is not fp32
 # In nats per token: `small` in int8 differs by 0.007 to 0.015 (Multi30k, MAFAND's Setswana), by
 # 0.09 to 0.12 on CPUs without VNNI, whose sums of int8 saturate, with the same BLEU (20.9 and
 # 21.0); with a wrong scale by up to 1.5.
@@ -112,7 +112,7 @@ class Sentences:
     targets: Ids  # whose log-probabilities are compared; empty: the model's own translations
     source_texts: list[str]  # empty if the sentences are random
     references: list[str]  # empty: there are none
-    sizes: Mapping[LanguagePair, int]  # of each direction, which follow each other; empty: random
+    sizes: Mapping[LanguagePair, int]  # sentences by direction, in this order; empty: random
     longest: tuple[Ids, Ids] = ((), ())  # random pairs as long as the model computes
 
     def by_direction(self, *columns: Sequence[Any]) -> Iterator[tuple[LanguagePair, list[Any]]]:

@@ -34,15 +34,15 @@ from translate_ddp.training.run_info import precision
 
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
-BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # of SentencePiece
+BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # as SentencePiece names a byte
 
 
 @dataclass(frozen=True)
 class Coverage:
     """Shares of the validation text of a language."""
 
-    unknown: float  # of tokens: [UNK], or a part of a character
-    unseen: float  # of characters: not in the training sample
+    unknown: float  # share of the tokens that are [UNK], or a part of a character
+    unseen: float  # share of the characters that are not in the training sample
     unseen_characters: str  # the most frequent of them
 
 
@@ -55,7 +55,7 @@ class Vocabulary:
     dataset: ParallelDataset  # the pairs that fit --seq_len
     fits: np.ndarray  # for each pair of the sample
     lengths: np.ndarray  # tokens of all sentences [N pairs x 2 sides]; 0: the pair does not fit
-    coverage: dict[str, Coverage]  # of each language
+    coverage: dict[str, Coverage]  # by language
 
     def tokens_per(self, units: np.ndarray, is_chosen: np.ndarray) -> float:
         """Tokens for each unit (word or character) of the marked sentences [N x 2] that fit."""
@@ -68,7 +68,7 @@ class Epoch:
     """The first epoch of one process, extended from a sample to all pairs."""
 
     steps: int
-    tokens: int  # of both sides, end markers included
+    tokens: int  # on both sides, end markers included
     padding: float  # share of the computed positions
 
 
@@ -76,7 +76,7 @@ class Epoch:
 class Pace:
     """Steps that were measured."""
 
-    tokens_per_second: float  # of both sides, end markers included
+    tokens_per_second: float  # on both sides, end markers included
     steps: int  # measured
     parameters: int
     device: str

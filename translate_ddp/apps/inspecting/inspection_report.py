@@ -44,19 +44,19 @@ from translate_ddp.data.pair_store import Pair
 from translate_ddp.text import separates_words
 from translate_ddp.training.run_info import describe_sizes
 
-COLUMNS = 100  # of a terminal
+COLUMNS = 100  # width of a terminal
 EXAMPLE_COLUMNS = 80
 MAX_SOURCES = 50
 MAX_PROBLEMS = 12  # on a terminal
 FREQUENT_CHARACTERS = 12
 QUANTILES = {"min": 0.0, "1%": 0.01, "25%": 0.25, "median": 0.5, "75%": 0.75, "99%": 0.99, "max": 1}
 
-MIN_SHARE = 0.001  # of the pairs; fewer are not reported as a problem
-MAX_OTHER_LETTERS = 0.05  # of a script that the language has not; Latin is in text of all
+MIN_SHARE = 0.001  # fewer of the pairs are not reported as a problem
+MAX_OTHER_LETTERS = 0.05  # share of letters in a script the language has not; Latin is in all
 MIN_VALIDATION_PAIRS = 100
 MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
-MAX_UNKNOWN = 0.02  # of the tokens of validation
+MAX_UNKNOWN = 0.02  # share of the tokens of validation
 
 SENTENCES = "Divide documents into sentences; check quotes and line ends."
 STRICT = "Pass --clean strict; check that the lines of both sides belong together."

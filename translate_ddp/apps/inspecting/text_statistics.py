@@ -85,9 +85,9 @@ class TextStatistics:
     characters: np.ndarray
     words: np.ndarray  # separated by spaces
     languages: np.ndarray
-    counts: dict[str, Counter[str]]  # of each character, per language
+    counts: dict[str, Counter[str]]  # how often each character occurs, per language
     defects: Counter[str] = field(default_factory=Counter)  # pairs with each
-    examples: dict[str, list[Pair]] = field(default_factory=dict)  # of pairs with each defect
+    examples: dict[str, list[Pair]] = field(default_factory=dict)  # some pairs with each defect
 
     def __len__(self) -> int:
         return len(self.characters)

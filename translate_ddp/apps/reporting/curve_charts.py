@@ -15,8 +15,8 @@ from translate_ddp.apps.reporting.svg_charts import Limits, Mark, Series, lines
 from translate_ddp.run_record import Curve, RunRecord
 from translate_ddp.training.metrics import OFF_TARGET, TITLES
 
-POINTS = 400  # of a line at most: a chart is about as many pixels wide
-LINE_POINTS = 4 * POINTS  # of all lines of a chart that compares runs: the page is below 1 MB
+POINTS = 400  # on a line at most: a chart is about as many pixels wide
+LINE_POINTS = 4 * POINTS  # on all lines of a chart that compares runs: the page is below 1 MB
 MAX_OTHERS, MAX_OTHERS_COMPARED = 12, 4  # charts of curves that PANELS does not have
 NO_CURVE = Curve(np.empty(0), np.empty(0), np.empty(0))
 X_DIGITS, Y_DIGITS = 8, 5  # significant ones in a chart: steps are exact

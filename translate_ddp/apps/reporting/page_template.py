@@ -9,7 +9,7 @@ from markupsafe import Markup
 from translate_ddp.console import printable
 
 FOLDER = Path(__file__).parent
-MAX_CHARACTERS = 300  # of an untrusted text
+MAX_CHARACTERS = 300  # shown of an untrusted text
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Problem:
 @dataclass(frozen=True)
 class Problems:
     problems: Sequence[Problem]
-    columns: Sequence[str] = ()  # of the examples
+    columns: Sequence[str] = ()  # headings of the examples
 
 
 Block = Paragraph | Values | Table | Curves | HeatMap | Samples | Details | Problems

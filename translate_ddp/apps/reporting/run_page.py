@@ -45,13 +45,13 @@ from translate_ddp.run_record import (
 from translate_ddp.runtime.files import write_atomically
 from translate_ddp.training.metrics import METRICS, OFF_TARGET, TITLES
 
-MAX_ROWS = 50  # of launches
+MAX_ROWS = 50  # launches, or ranks of the last one
 MAX_NOTICES = 100
-MAX_REASONS = 20  # of dropped rows
+MAX_REASONS = 20  # for dropped rows
 MAX_SAMPLES = 5  # sentences
-VERSIONS = 10  # of a sentence's translation; one that stays the same for some time is one
+VERSIONS = 10  # translations of a sentence; one that stays the same for some time counts once
 WORST = 10  # sentences
-TOKEN_CHARACTERS = 16  # of a token at most
+TOKEN_CHARACTERS = 16  # a longer token is shortened
 SCORES = [*(metric.name for metric in METRICS), OFF_TARGET]
 OF_100 = ("BLEU", "chrf")  # scores from 0 to 100
 DEVICES = {"cuda": "GPU", "cpu": "CPU"}

@@ -18,7 +18,7 @@ RECENT = 20  # records, of which the median of tokens per second is taken
 class Clock:
     """Turns times into seconds of work since the first start, without the pauses of the run."""
 
-    starts: np.ndarray  # of each launch; a run that kept no events has one
+    starts: np.ndarray  # the time of each launch; a run that kept no events has one
     ends: np.ndarray  # the last recorded time of each launch
 
     @classmethod

@@ -20,7 +20,7 @@ T = TypeVar("T")
 UNSPACED_SCRIPTS = ("CJK", "KANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 # Validation sets may have 100,000 sentences, and chrF takes a millisecond for a long one.
 MAX_SCORED = 3000  # sentences
-MAX_SCORED_CHARACTERS = 1000  # of each text
+MAX_SCORED_CHARACTERS = 1000  # at the start of each text
 
 
 def marked(reference: str, text: str) -> list[tuple[str, bool]]:

@@ -12,7 +12,7 @@ from translate_ddp.translator import Translation
 
 # JSON writes a character in up to 12 bytes (two escapes), and a form in up to as many.
 BYTES_PER_CHARACTER = 12
-OTHER_BYTES = 16_384  # of the other fields, and of the quotation marks of a list
+OTHER_BYTES = 16_384  # for the other fields, and for the quotation marks of a list
 ARRIVAL_SECONDS = 20.0  # until a request has arrived, and a second more for this many bytes
 BYTES_PER_SECOND = 1000
 # Source tokens that are translated at once: a request waits for the requests before it.

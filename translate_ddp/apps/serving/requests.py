@@ -31,7 +31,7 @@ FORMATS: dict[str, Markup] = {"text": "text", "html": "html"}
 MISSING = "Invalid request: missing {} parameter"
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 VARIETY = re.compile("[-_][A-Za-z0-9]{5,}")  # in a code; regions and scripts are shorter
-MAX_DISTANCE = 5  # of varieties that differ in their region; other scripts are farther
+MAX_DISTANCE = 5  # between varieties that differ in their region; other scripts are farther
 TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
 
@@ -46,7 +46,7 @@ class TranslationRequest:
     alternatives: int
     scores: bool
     markup: Markup
-    glossary: dict[str, str]  # of its own
+    glossary: dict[str, str]  # given in the request
     length: int  # characters of the texts and of the glossary
 
     @property

@@ -156,7 +156,7 @@ class ServedModel:
             return
         try:
             self._replace()
-        except Exception as error:  # of any kind: the present model stays
+        except Exception as error:  # after any error the present model stays
             reason = str(error) if isinstance(error, UserError) else first_line(error)
             self._report(
                 f"{max(new)[0]} is not used: {reason.rstrip('.')}. The model stays as it is."

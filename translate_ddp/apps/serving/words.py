@@ -13,7 +13,7 @@ class Word(NamedTuple):
     """A word and the white space after it."""
 
     text: str
-    probability: float  # of all its tokens, given the source and the words before
+    probability: float  # product for all its tokens, given the source and the words before
 
 
 def words_of(translation: Translation, language: str) -> list[Word]:

@@ -54,15 +54,15 @@ ONE_SIDE: dict[str, Reader] = {".sgm": read_sgm, ".sgml": read_sgm}
 ARCHIVES = (".tar", ".tgz", ".zip", ".bz2", ".7z", ".rar")
 
 Pair = tuple[Path | None, Path | None]
-Forms = list[tuple[str, str]]  # of the names of source and target
-# Of files whose name begins with `src` or `ref`, as in test sets.
+Forms = list[tuple[str, str]]  # patterns for the names of source and target
+# Source and target in names of files with `src` or `ref`, as in test sets.
 ROLES = (("src", "ref"), ("ref", "src"), ("ref", "ref"))
 ONE_FORM = (".{code}", ".{code}.txt", "-{code}.txt", ".{code}.sgm")
 # After the common start of both names.
 ENDINGS: Forms = [(form, form) for form in ONE_FORM] + [
     (f"-{src}{form}", f"-{tgt}{form}") for form in ONE_FORM for src, tgt in ROLES
 ]
-# Of two files without a common start.
+# Names of two files without a common start.
 WHOLE_NAMES: Forms = [(form, form) for form in ("{code}.txt", "{code}.dev", "{code}.devtest")] + [
     (src + form, tgt + form) for form in ONE_FORM for src, tgt in ROLES
 ]

@@ -24,11 +24,11 @@ from translate_ddp.text import has_letter, normalize
 
 BATCH_ROWS = 10_000
 MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
-SEPARATORS = (",", ";", "\t")  # of the fields of CSV
+SEPARATORS = (",", ";", "\t")  # between the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
-SAMPLE_LINES = 50  # of the start of a CSV file, which show what separates its fields
-NUMBER_NAMES = ("id", "no")  # of columns, which are also codes of languages
-CLEAR_SHARE = 0.8  # of these rows, in which one separator divides the languages best
+SAMPLE_LINES = 50  # at the start of a CSV file; they show what separates its fields
+NUMBER_NAMES = ("id", "no")  # names of columns of numbers, which are also codes of languages
+CLEAR_SHARE = 0.8  # share of the clear rows that must have the same best separator
 ESCAPED = "escaped"  # quoting as csv, but a quote within a field is \\", as R writes it, not ""
 # Programs quote a field with a quote, a separator or a line break; Excel also one with a comma (or
 # what separates a list), SQLite also one with a space.
@@ -51,7 +51,7 @@ def _read(reading: Reading, separator: str) -> Iterator[Columns]:
         separator, start = stated[1], 2
         del head[0]
     separator = separator or _separator(reading, head[:SAMPLE_LINES], quoting)
-    number = start  # of the next line
+    number = start  # the next line
     for lines in chain([head], blocks):
         # Up to the first field that begins with a quote, all readings are the same.
         is_open = quoting == "auto" and any(ln[:1] == '"' or f'{separator}"' in ln for ln in lines)
@@ -94,7 +94,7 @@ def _parse_csv(
     parser = csv.reader(lines, delimiter=separator, strict=True)
     rows: list[list[str]] = []
     starts: list[int] = []
-    start = first  # of the next row
+    start = first  # the line of the next row
     try:
         for row in parser:
             rows.append(row or [""])
@@ -197,11 +197,11 @@ def _find_other(reading: Reading, separator: str, start: int, quoting: str) -> t
     fields_of = re.compile(f"(?:^|{between}){field}").findall
     needs_quotes = re.compile(f'""|[\r\n{between}]').search
     bare: Counter[int] = Counter()  # texts without quotes, by column
-    in_bare: set[str] = set()  # of `SOMETIMES_QUOTED`, those in fields without quotes
+    in_bare: set[str] = set()  # the `SOMETIMES_QUOTED` in fields without quotes
     needless: Counter[int] = Counter()  # quoted texts without what needs quotes, by column
     # The first with each set of characters of `SOMETIMES_QUOTED`, by column: line and row.
     examples: dict[tuple[int, frozenset[str]], tuple[int, str]] = {}
-    width = 0  # of the first row, a header that may be quoted or not
+    width = 0  # fields in the first row, a header that may be quoted or not
     for number, row in _quoted_rows(reading, start, quoting):
         fields = fields_of(row)
         # No text has a separator and a line break: it is the ends of two rows.
@@ -235,7 +235,7 @@ def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[i
     """
     blocks = TextFile(Reading(reading.path, reading.wanted)).blocks()
     table = islice(chain.from_iterable(blocks), start - 1, None)
-    lines, first = list[str](), start  # of the row so far
+    lines, first = list[str](), start  # the row so far: its lines, and the number of the first
     size, is_open = 0, False
     for following, line in enumerate(table, start + 1):
         lines.append(line.replace('\\"', '""') if quoting == ESCAPED else line)
@@ -256,7 +256,7 @@ class Table:
         self._path, self._wanted, self._notices = reading.path, reading.wanted, reading.notices
         self._reading = reading
         self._numbers, self._last = reading.numbers, 0  # the number of the last row so far
-        self._width = 0  # of the first row
+        self._width = 0  # fields in the first row
         self.short: list[int] = []  # the lines of rows without their last fields
         self.places: list[int] = []
 

@@ -137,7 +137,7 @@ def _texts(batch: Iterable[Any], key: str) -> list[str | None]:
     values = [value if isinstance(value, str) else None for value in found]
     try:
         "".join(filter(None, values)).encode()
-    except UnicodeEncodeError:  # of escapes such as \ud83d without its other half
+    except UnicodeEncodeError:  # half a character, as from the escape \ud83d alone
         values = [
             value and value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
             for value in values

@@ -34,7 +34,7 @@ SAVE_AGAIN = (
     " does not open there, it is damaged."
 )
 MERGED = "It has merged cells: their text belongs to the first of them, the others are empty."
-SPACES = ("text:tab", "text:line-break")  # of .ods: calamine reads nothing there
+SPACES = ("text:tab", "text:line-break")  # elements of .ods that calamine reads as nothing
 # Names of elements, of .xlsx and .ods -> what they mean.
 MARKS = {
     "f": "It has formulas, whose saved results are read. A formula without a saved result is an"
@@ -47,7 +47,7 @@ ROWS, VALUES, DESCRIBED = ("row", "table:table-row"), ("v", "is"), ("col", "tabl
 CELLS = ("c", "table:table-cell", "table:covered-table-cell")
 COLUMNS = ["".join(letters) for n in (1, 2, 3) for letters in product(ascii_uppercase, repeat=n)]
 NUMBERS = {name: number for number, name in enumerate(COLUMNS, 1)}
-MAX_CELLS = 2**26  # of the rectangle that holds all values: calamine takes 32 bytes for each
+MAX_CELLS = 2**26  # in the rectangle that holds all values: calamine takes 32 bytes for each
 SPACE = re.compile(rb"<text:(tab|line-break)\b[^>]*?(/>|>\s*</text:\1>)")
 
 
@@ -61,7 +61,7 @@ class Layout:
     hidden_rows: set[int] = field(default_factory=set)  # also filtered ones; with values
     hidden_columns: set[int] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)  # the MARKS that it has
-    _rows: range = range(1, 1)  # of the current row, which .ods may repeat
+    _rows: range = range(1, 1)  # numbers of the current row, which .ods may repeat
     _columns: range = range(1, 1)
     _is_hidden: bool = False  # the current row
 

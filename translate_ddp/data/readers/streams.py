@@ -24,7 +24,7 @@ from translate_ddp.text import has_letter
 BLOCK_BYTES = 2**20
 HEAD_BYTES = 2**16
 MAX_LINE_BYTES = 2**26  # longer ones are no sentences, and would fill the memory
-INVALID_SHARE = 0.01  # of the lines; with more that are not UTF-8, the file is not read
+INVALID_SHARE = 0.01  # with a larger share of lines that are not UTF-8, the file is not read
 ENOUGH_LINES = 100_000  # after which the share of the lines read so far counts
 DAMAGED = "It may be damaged or incomplete: copy it again, or decompress it."
 
@@ -32,7 +32,7 @@ DAMAGED = "It may be damaged or incomplete: copy it again, or decompress it."
 def _open_zstandard(file: IO[bytes]) -> Any:
     import pyarrow as pa  # here: it takes 0.1 s, and most corpora do not need it
 
-    return pa.CompressedInputStream(file, "zstd")  # of a window of at most 128 MiB
+    return pa.CompressedInputStream(file, "zstd")  # with a window of at most 128 MiB
 
 
 class Compression(NamedTuple):
