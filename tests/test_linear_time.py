@@ -122,6 +122,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_twice_the_length_takes_at_most_about_three_times_as_long(name: str):
     for start, unit in TEXTS:

@@ -210,6 +210,7 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
         choose_sentences(model, str(tmp_path / "a"), "", trained)
 
 
+@pytest.mark.slow
 def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(
     tiny_run: list[str], tmp_path: Path
 ):

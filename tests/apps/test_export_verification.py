@@ -19,6 +19,7 @@ from translate_ddp.modeling.engine import TorchEngine, ignore
 from translate_ddp.modeling.search import Hypothesis
 
 
+@pytest.mark.slow
 def test_verification_rejects_every_flipped_weight(trained: Path):
     model, sentences = trained_model(trained), validation_set(trained)
     own = model.engine()

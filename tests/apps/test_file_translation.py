@@ -8,6 +8,7 @@ import pytest
 
 from tests import faults
 from tests.helpers.file_translation import names, start
+from tests.helpers.options import slow
 from tests.helpers.processes import Job
 from translate_ddp.apps.commands.model_commands import SavedModel, open_once, write_rows
 from translate_ddp.apps.commands.translate import TranslateConfig
@@ -59,7 +60,7 @@ def test_file_has_a_translation_of_each_line(
     assert "translation 100%" in printed
 
 
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [1, *slow(2)])
 @pytest.mark.parametrize(
     ("point", "time"), [("chunk", 1), ("chunk", 2), ("joined", 1), ("published", 1)]
 )
@@ -86,6 +87,7 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
     assert continued.count(b"\n") == len(LINES)
 
 
+@pytest.mark.slow
 def test_workers_write_what_one_process_writes_and_continue_its_file(
     translate: Callable[..., Job], trained: Path, place: Path, tmp_path: Path
 ):
@@ -112,6 +114,7 @@ def test_a_worker_refuses_another_model_than_that_of_its_process(trained: Path):
         open_once(config, identity.replace("'", "'0", 1))
 
 
+@pytest.mark.slow
 def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path):
     pairs = "".join(f"{line}\t{line}\n" for line in filter(str.strip, LINES * 2))
     (place / "pairs.tsv").write_text(f"en\tit\n{pairs}")
@@ -125,6 +128,7 @@ def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path
     assert (place / "scores-1").read_bytes() == (place / "scores-2").read_bytes() != b""
 
 
+@pytest.mark.slow
 def test_stop_request_keeps_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
@@ -193,6 +197,7 @@ def test_full_disk_keeps_finished_chunks(translate: Callable[..., Job], place: P
     assert names(place) == ["in.en", "out"]
 
 
+@pytest.mark.slow
 def test_missing_folder_is_reported_before_the_work(trained: Path, place: Path, tmp_path: Path):
     words = ("translate", "--input", str(place / "in.en"), "--model_folder", str(trained))
     job = start(tmp_path / "printed", *words, "--output", str(place / "nowhere" / "out"))

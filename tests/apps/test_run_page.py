@@ -279,6 +279,7 @@ def test_a_run_that_stopped_shows_why(tmp_path: Path, state: str, message: str):
     assert message in text_of(tmp_path) and not loads_again(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_running_run_is_loaded_again_until_its_process_is_gone(tmp_path: Path):
     write_run(tmp_path, 2, "running")
     assert loads_again(tmp_path)
@@ -307,6 +308,7 @@ def test_problems_of_the_record_are_shown(tmp_path: Path):
     assert "metrics.jsonl: skipped 1 damaged line" in text_of(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_long_run_has_a_page_below_1_mb(tmp_path: Path):
     random = np.random.default_rng(0)
     names = ["train/loss", "train/nll", "train/lr", "train/grad_norm", "train/tokens_per_second"]

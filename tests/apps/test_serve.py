@@ -38,7 +38,7 @@ def posted(port: int, query: bytes, media_type: str, body: bytes) -> tuple[int, 
     """Status and answer of a request as it is, as curl sends it."""
     head = b"POST /translate?source=en&target=it%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
     head += f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as connection:
         connection.sendall(head % query + body)
         answer = connection.makefile("rb").read().decode()
     return int(answer.split(" ", 2)[1]), answer.partition("\r\n\r\n")[2]

@@ -235,7 +235,7 @@ def test_connection_without_a_complete_request_is_closed(
     monkeypatch.setattr(Connection, "seconds", 0.3)
     with (
         served(FakeTranslator(), LimitsConfig(max_seconds=0.3)) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", client.port), timeout=600) as connection,
     ):
         connection.sendall(sent)
         answer = b"".join(iter(lambda: connection.recv(10_000), b""))  # until it is closed
@@ -269,7 +269,7 @@ def test_time_of_a_translation_and_of_an_upload_that_goes_on_is_not_limited(
     translator.may_go_on.clear()
     with (
         served(translator) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
+        socket.create_connection(("127.0.0.1", client.port), timeout=600) as connection,
     ):
         connection.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:20])
         wait_for_a_timeout(client)

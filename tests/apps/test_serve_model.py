@@ -177,7 +177,7 @@ def test_port_in_use_is_one_message(trained: Path, tmp_path: Path):
 @pytest.mark.parametrize(("host", "client"), [("::", "127.0.0.1"), ("::", "::1"), ("::1", "::1")])
 def test_all_addresses_are_those_of_ipv4_too(host: str, client: str):
     with listen(host, 0) as bound:
-        socket.create_connection((client, bound.getsockname()[1]), timeout=60).close()
+        socket.create_connection((client, bound.getsockname()[1]), timeout=600).close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0..1", ".", ""])

@@ -17,6 +17,7 @@ from tests.helpers.children import environment as child_environment
 from tests.helpers.children import run_on_terminal
 from tests.helpers.commands import ROOT, environment, translate_ddp
 from tests.helpers.nodes import state_of
+from tests.helpers.options import slow
 from tests.helpers.processes import SECONDS, wait_until
 from translate_ddp.apps.commands import translate
 from translate_ddp.modeling.search_options import NBestConfig
@@ -74,6 +75,7 @@ def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
 FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
 
 
+@pytest.mark.slow
 def test_terminal_shows_characters_escaped_that_could_control_it(trained: Path, tmp_path: Path):
     flags = ["--model_folder", str(trained), "--format", "jsonl", FOREIGN]
     command = [sys.executable, "-m", "translate_ddp", "translate", *flags]
@@ -119,17 +121,17 @@ def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[s
 
 
 @pytest.mark.parametrize(
-    "flags", [("--input", "-", "--output", "-"), ("--input", "/dev/stdin"), ("--output", "-"), ()]
+    "flags", ["--input - --output -", *slow("--input /dev/stdin", "--output -", "")]
 )
-def test_standard_input_and_output_have_names(
-    trained: Path, tmp_path: Path, flags: tuple[str, ...]
-):
-    output, errors = translated(trained, tmp_path, b"\xef\xbb\xbfsun\r\n\r\nfish 1\xc2\xb2", *flags)
+def test_standard_input_and_output_have_names(trained: Path, tmp_path: Path, flags: str):
+    data = b"\xef\xbb\xbfsun\r\n\r\nfish 1\xc2\xb2"
+    output, errors = translated(trained, tmp_path, data, *flags.split())
     translations = Translator.open(str(trained)).translate(["sun", "", "fish 1\u00b2"])
     assert output == "".join(f"{line}\n" for line in translations)
     assert errors == "" and list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_standard_input_that_is_not_utf8_is_one_error(trained: Path, tmp_path: Path):
     output, errors = translated(trained, tmp_path, b"sun\ncaf\xe9\n")
     assert output == "" and "1 of 2 lines is not UTF-8, first line 2" in errors
@@ -174,6 +176,7 @@ def read_until(end: int, text: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(
     terminal: tuple[subprocess.Popen[bytes], int], trained: Path
 ):
@@ -188,6 +191,7 @@ def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(
     assert job.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_prompt_without_a_traceback(
     terminal: tuple[subprocess.Popen[bytes], int],
 ):

@@ -105,6 +105,7 @@ def test_validation_reports_the_scores_of_sacrebleu(tmp_path: Path, table: str):
     assert f"{other}: BLEU " in output and f"BLEU {difference:+.4g} (p = 0." in output
 
 
+@pytest.mark.slow
 def test_model_is_compared_with_another_checkpoint(trained: Path, tmp_path: Path, table: str):
     (first,) = trained.glob("tmodel_epoch_0001_*")
     flags = ["--source", table, "--model_folder", str(trained)]
@@ -168,6 +169,7 @@ def run_in(folder: Path, words: tuple[str, ...]) -> None:
     run_translate_ddp(words)
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_the_current_folder(trained: Path, tmp_path: Path):
     (first,) = trained.glob("tmodel_epoch_0001_*")
     for name in ("here", "temporary"):

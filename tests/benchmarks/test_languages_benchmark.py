@@ -42,6 +42,7 @@ def train_forked(flags: list[str], count: int, clock: Path) -> None:
     clock.write_text("60\n")
 
 
+@pytest.mark.slow
 def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_direction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

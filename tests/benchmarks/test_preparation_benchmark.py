@@ -14,6 +14,7 @@ from benchmarks.report import Row
 from benchmarks.rounds import Outcome, disk_mib, run_once
 
 
+@pytest.mark.slow
 def test_generated_sentences_are_as_long_and_as_varied_as_web_text():
     pairs = [pair for chunk in generate(CHUNK_PAIRS + 1) for pair in chunk]
     assert len(pairs) == CHUNK_PAIRS + 1 and len(set(pairs)) > 0.99 * len(pairs)
@@ -63,6 +64,7 @@ def test_memory_of_a_file_is_resident_but_not_anonymous(kind: str, tmp_path: Pat
     assert 64 <= disk_mib(tmp_path) < 65
 
 
+@pytest.mark.slow
 def test_own_preparation_is_measured_until_its_second_start(tmp_path: Path):
     settings = PreparationBenchmark(tmp_path, vocab_size=300)
     task = provide_task(settings, 300, tmp_path)

@@ -109,6 +109,7 @@ def test_the_stored_identifier_is_small_and_gives_the_same_answers() -> None:
     assert loaded.identify(texts) == known.identify(texts)
 
 
+@pytest.mark.slow
 def test_sixty_languages_of_a_large_vocabulary_and_long_texts_do_not_overflow() -> None:
     counts = np.zeros((60, 64_000), dtype=np.int64)
     for place in range(60):

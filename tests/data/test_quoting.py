@@ -107,6 +107,7 @@ def test_csv_of_r_is_read_as_it_was_written(folder: Path):
     assert read_noted(write(folder / "x.csv", text))[0] == pairs
 
 
+@pytest.mark.slow
 def test_quotes_are_judged_by_all_lines_of_the_file(folder: Path):
     # The lines with the first quotes are in another block than the one that no program writes.
     lines = [('"Hello."', '"Hallo."')] + [(f'"Yes, {n}."', f'"Ja, {n}."') for n in range(90_000)]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.corpora import EN_DE, write, write_parallel, write_parquet
+from tests.helpers.options import slow
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.runtime.long_calls import PROGRESS
@@ -40,7 +41,7 @@ def write_source(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", ["parallel", "shards", "parquet", "tsv", "csv.xz", "jsonl.zst", "json", "tmx"]
+    "kind", ["parallel", *slow("shards", "parquet", "tsv", "csv.xz", "jsonl.zst", "json", "tmx")]
 )
 def test_increments_add_up_to_the_size_with_a_heartbeat_for_each(folder: Path, kind: str):
     rows = read_pairs(write_source(folder, kind), EN_DE)

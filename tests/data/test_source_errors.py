@@ -9,6 +9,7 @@ import pytest
 from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, notices_of, read, write, write_parallel
+from tests.helpers.options import slow
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
@@ -109,7 +110,7 @@ def test_texts_of_parquet_that_are_not_utf8_are_marked_as_invalid(folder: Path):
     assert read(folder / "x.parquet") == both * 100
 
 
-@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("ending", [".gz", *slow(".xz", ".zst")])
 def test_damaged_compression_is_reported_with_the_line(folder: Path, ending: str):
     lines = [f"{number} {number**9}\tx\n" for number in range(200_000)]
     path = Path(write(folder / f"x.tsv{ending}", "".join(lines)))

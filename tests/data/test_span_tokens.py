@@ -244,6 +244,7 @@ def test_set_spans_stand_at_names_of_both_sides_or_beside_the_text():
     assert not any("@@" in source or "Paris" in source for source, _ in hidden)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_have_set_spans")
 def test_set_spans_stand_at_phrases_whose_words_the_lexicon_translates(
     monkeypatch: pytest.MonkeyPatch,
@@ -295,6 +296,7 @@ def test_augmentation_keeps_the_spans_of_both_sides(tokenizer: Tokenizer):
     assert len(short.variants.source.tokens) < len(found.variants.source.tokens)
 
 
+@pytest.mark.slow
 def test_prepared_folder_has_spans_in_training_only_with_any_number_of_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import pre_tokenizers
 
 from tests.helpers.commands import ROOT
+from tests.helpers.options import slow
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.data import tokenizer_models
 from translate_ddp.data.tokenizer import (
@@ -137,7 +138,7 @@ def test_word_tokenizer_decodes_unknown_words_as_unk():
     assert tokenizer.decode([ids]) == ["the [UNK] sleeps"]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "word"])
+@pytest.mark.parametrize("kind", ["bpe", *slow("word")])
 def test_training_does_not_depend_on_threads_or_the_seed_of_hashes(kind: str):
     program = (
         "import sys; from translate_ddp.data.tokenizer import *\n"

@@ -204,6 +204,7 @@ def test_size_of_the_file_must_not_exceed_a_given_one(tmp_path: Path):
         existing_size(config, "en-it", is_given=True)
 
 
+@pytest.mark.slow
 def test_run_takes_the_size_of_the_file(tiny_run: list[str], tmp_path: Path):
     path = tmp_path / "other.json"
     path.write_text(numbers(6000))  # more than the preset's

@@ -4,9 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 from pytest import CollectReport, TestReport
 
 Report = TypeVar("Report", CollectReport, TestReport)
@@ -14,6 +15,12 @@ Report = TypeVar("Report", CollectReport, TestReport)
 DURATIONS = Path(__file__).parents[1] / "durations.json"  # seconds of each test that takes long
 RECORDED_SECONDS = 0.5
 IS_SLOW = pytest.StashKey[dict[str, bool]]()  # by the name of each test, before the choice
+
+
+def slow(*cases: Any) -> list[ParameterSet]:
+    """Cases of a parametrized test that run with --all only."""
+    values = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*each, marks=pytest.mark.slow) for each in values]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

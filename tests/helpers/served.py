@@ -99,7 +99,7 @@ class Client:
     def send(
         self, method: str, path: str, body: Any = None, **headers: str
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.request(method, path, body, headers)
             response = connection.getresponse()

@@ -115,5 +115,6 @@ def count_saved_bytes() -> None:
     assert large - small == pytest.approx(sizes[1] - sizes[0], rel=0.03)
 
 
+@pytest.mark.slow
 def test_estimated_activations_are_those_that_autograd_keeps(tmp_path: Path):
     processes.start(count_saved_bytes, tmp_path, 1).succeed()

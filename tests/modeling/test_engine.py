@@ -9,6 +9,7 @@ from torch import nn
 
 from tests.helpers.chains import LATTICE, ChainState
 from tests.helpers.models import VOCABULARY, decode, random_ids, small_model
+from tests.helpers.options import slow
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
@@ -63,7 +64,7 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("beam_width", [1, 3])
+@pytest.mark.parametrize("beam_width", [1, *slow(3)])
 def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
     model = small_model().eval()
     with torch.no_grad():  # an untrained model would repeat its input

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import processes, recorder
 from tests.helpers.runs import checkpoints
 
 
+@pytest.mark.slow
 def test_ranks_of_two_nodes_make_the_same_calls_in_one_group(tiny_run: list[str], tmp_path: Path):
     disks = [tmp_path / "disk0", tmp_path / "disk1"]
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests import faults
@@ -30,6 +31,7 @@ def trainjob() -> dict[str, Any]:
     return job["spec"]
 
 
+@pytest.mark.slow
 def test_files_that_the_image_copies_suffice_for_its_command(tiny_run: list[str], tmp_path: Path):
     for words in instructions("COPY"):
         *patterns, target = words.split()
@@ -69,6 +71,7 @@ def start_pods(nodes: Nodes, flags: list[str], folder: Path, **environ: str) -> 
     ]
 
 
+@pytest.mark.slow
 def test_pods_save_when_one_is_evicted_and_continue_when_all_are_started_again(
     tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):

@@ -82,6 +82,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return lab
 
 
+@pytest.mark.slow
 def test_one_rank_and_micro_batches_give_the_curve_of_two_ranks(lab: Lab):
     for job in [lab.train("one"), lab.train("micro")]:
         job.succeed()
@@ -103,6 +104,7 @@ def test_ranks_have_the_tokens_of_a_step_together(lab: Lab):
         assert sum(own for *_, own, _ in parts) == parts[0][3]
 
 
+@pytest.mark.slow
 def test_page_prints_the_plan_of_the_demo(tmp_path: Path):
     lab = Lab(tmp_path)
     with open(tmp_path / "lab.yaml", "a") as file:

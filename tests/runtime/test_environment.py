@@ -166,6 +166,7 @@ os.write(1, line.encode())  # in one piece, as two processes write
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["1", None])
 def test_omp_num_threads_of_torchrun_is_distinguished_from_that_of_the_user(
     chosen: str | None, tmp_path: Path
@@ -250,11 +251,13 @@ def printed(program: str) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_memory_stops_growing_with_the_number_of_shapes():
     (grown_kib,) = printed(MANY_SHAPES)
     assert grown_kib < 80_000  # 200 kernels have 500 KiB each, or more
 
 
+@pytest.mark.slow
 def test_freed_large_block_is_kept_for_reuse():
     (returned_kib,) = printed(LARGE_BLOCK)
     assert returned_kib < 1024  # of 24 MiB
@@ -266,6 +269,7 @@ def join_without_the_interface() -> None:
         pass
 
 
+@pytest.mark.slow
 def test_unknown_network_interface_is_one_message_with_those_that_exist(tmp_path: Path):
     output = processes.start(join_without_the_interface, tmp_path, 2).fail()
     (line,) = output.strip().splitlines()

@@ -115,6 +115,7 @@ def search_with_one_wait_a_step() -> None:
             assert len(copies) == max(limits) and len(set(copies)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [train_one_step, validate_and_decode, search_with_one_wait_a_step])
 def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     work: Callable[[], None], tmp_path: Path
@@ -122,6 +123,7 @@ def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     processes.start(work, tmp_path, 1).succeed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # both kinds of attention
 def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
     torch._dynamo.reset()
@@ -158,6 +160,7 @@ def graphs_of_a_replica(world: World) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     torch.__version__.startswith("2.11."), reason="torch 2.11 makes graphs for all new lengths"
 )

@@ -165,6 +165,7 @@ def test_damaged_record_is_none(tmp_path: Path):
     assert not is_restart(torchrun("a"), tmp_path)
 
 
+@pytest.mark.slow
 def test_start_that_fails_early_does_not_use_up_the_preload_flag(finished: Run):
     before = checkpoints(finished.folder)
     finished.start("--preload", "", "--dataset", "absent/corpus", **torchrun("a")).fail()

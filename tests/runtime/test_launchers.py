@@ -55,6 +55,7 @@ def jobs() -> Iterator[list[Torchrun]]:
         job.end()
 
 
+@pytest.mark.slow
 def test_run_whose_torchrun_was_killed_continues_like_an_uninterrupted_one(
     run: Run, jobs: list[Torchrun]
 ):
@@ -70,6 +71,7 @@ def test_run_whose_torchrun_was_killed_continues_like_an_uninterrupted_one(
     run.assert_uninterrupted(2)
 
 
+@pytest.mark.slow
 def test_run_whose_torchrun_forwards_a_signal_continues_like_an_uninterrupted_one(
     run: Run, jobs: list[Torchrun]
 ):
@@ -95,6 +97,7 @@ def test_run_that_torchrun_restarted_ends_like_an_uninterrupted_one(run: Run):
     run.assert_uninterrupted(2)
 
 
+@pytest.mark.slow
 def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(run: Run, jobs: list[Torchrun]):
     # torchrun sends the ranks what a second Ctrl-C would cause; but it has no terminal.
     jobs.append(
@@ -113,11 +116,13 @@ def test_sigterm_of_a_scheduler_soon_after_sigint_still_saves(run: Run, jobs: li
     assert ", on request (SIGINT), and saved" in output
 
 
+@pytest.mark.slow
 def test_train_runs_without_a_launcher_from_any_folder(tiny_run: list[str], tmp_path: Path):
     job = background([sys.executable, "train.py", *tiny_run, "--max_steps", "2"])
     assert "ranks  1" in outputs_of([job])[0]
 
 
+@pytest.mark.slow
 def test_srun_starts_the_ranks_without_torchrun(tiny_run: list[str], tmp_path: Path):
     variables = {
         "SLURM_STEP_NUM_TASKS": "2",
@@ -139,6 +144,7 @@ def test_srun_starts_the_ranks_without_torchrun(tiny_run: list[str], tmp_path: P
     assert "ranks  2" in outputs[0] and outputs[1].strip() == ""
 
 
+@pytest.mark.slow
 def test_static_launch_on_two_nodes_gives_same_weights_as_one_node(
     tiny_run: list[str], tmp_path: Path
 ):
@@ -170,6 +176,7 @@ def are_stopped(agents: list[Agent]) -> bool:
     return all(state_of(agent.rank()) == "T" for agent in agents)
 
 
+@pytest.mark.slow
 def test_remaining_node_continues_like_one_process_from_the_same_checkpoint(
     tiny_run: list[str], tmp_path: Path
 ):

@@ -12,6 +12,7 @@ import torch
 from tests import faults
 from tests.helpers.corpora import corpus_of, numbered_pairs, read_corpus, write_parallel
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.states import make_state
 from translate_ddp.data.pair_store import BATCH_PAIRS
 from translate_ddp.runtime import files
@@ -76,7 +77,7 @@ def test_reading_and_cleaning_pairs_sends_heartbeats(tmp_path: Path):
     assert heartbeats_of(lambda: read_corpus(corpus_of(prefix))) > 3 * 25_000 / BATCH_PAIRS
 
 
-@pytest.mark.parametrize(("point", "size"), [("tokenizing", 1), ("preparing", 2)])
+@pytest.mark.parametrize(("point", "size"), [("tokenizing", 1), *slow(("preparing", 2))])
 def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str, size: int):
     for path in (run.folder / "data").iterdir():
         path.rename(run.folder / path.name)
@@ -87,6 +88,7 @@ def test_hang_in_the_preparation_of_the_corpus_ends_the_run(run: Run, point: str
     assert run.status["state"] == "lost"
 
 
+@pytest.mark.slow
 def test_save_that_takes_longer_than_the_timeout_is_no_hang(run: Run):
     # A checkpoint of a tiny run has about 400 writes: they take 6 s.
     flags = ["--max_steps", "4", "--validate_every", "0"]

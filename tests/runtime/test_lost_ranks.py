@@ -10,6 +10,7 @@ import pytest
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.options import slow
 
 SHORT_TIMEOUT = ["--timeout_minutes", "0.05"]  # 3 s
 
@@ -36,11 +37,13 @@ def test_killed_rank_is_named_with_step_and_phase(run: Run):
     ("fault", "message"),
     [
         (faults.hang("batch", time=6, rank=1), "Rank 1 hung at step 6, reading a batch"),
-        (faults.stop("batch", time=6, rank=1), "Rank 1 is lost at step 6, computing gradients"),
-        (faults.hang("validating", rank=0), "Rank 0 hung at step 15, validating"),
-        (
-            faults.stop("validating", rank=1) + " --validate_on all",
-            "Rank 1 is lost at step 15, validating",
+        *slow(
+            (faults.stop("batch", time=6, rank=1), "Rank 1 is lost at step 6, computing gradients"),
+            (faults.hang("validating", rank=0), "Rank 0 hung at step 15, validating"),
+            (
+                faults.stop("validating", rank=1) + " --validate_on all",
+                "Rank 1 is lost at step 15, validating",
+            ),
         ),
     ],
 )
@@ -61,14 +64,19 @@ def test_hanging_rank_ends_the_run_and_is_named(run: Run, fault: str, message: s
     ("fault", "message"),
     [
         (faults.error("batch", time=5, rank=1), "Rank 1 failed at step 5, reading a batch"),
-        (faults.error("gradients", time=5, rank=1), "Rank 1 failed at step 5, computing gradients"),
-        (
-            faults.error("validating", rank=1) + " --validate_on all",
-            "Rank 1 failed at step 15, validating",
-        ),
-        (
-            faults.error("validating", rank=0),
-            "Rank 0 failed at step 15, validating",
+        *slow(
+            (
+                faults.error("gradients", time=5, rank=1),
+                "Rank 1 failed at step 5, computing gradients",
+            ),
+            (
+                faults.error("validating", rank=1) + " --validate_on all",
+                "Rank 1 failed at step 15, validating",
+            ),
+            (
+                faults.error("validating", rank=0),
+                "Rank 0 failed at step 15, validating",
+            ),
         ),  # while rank 1 waits for it
     ],
 )
@@ -81,6 +89,7 @@ def test_rank_that_raises_ends_the_run_and_is_named(run: Run, fault: str, messag
     assert job.text().count("Traceback") == 1
 
 
+@pytest.mark.slow
 def test_validation_longer_than_every_timeout_is_no_hang(run: Run, long_validation: list[str]):
     # The timeout without progress is 3 s, the timeout of a collective 6 s. The sixth batch stops
     # the run, after 7 s of validation.

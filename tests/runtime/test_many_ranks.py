@@ -15,6 +15,7 @@ def simulation() -> Simulation:
     return simulate(SIZE)
 
 
+@pytest.mark.slow
 def test_ranks_meet_in_a_constant_number_of_requests_without_polling(simulation: Simulation):
     main, *others = simulation.ranks
     assert main.first.counts == {

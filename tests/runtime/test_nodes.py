@@ -29,6 +29,7 @@ def flags_of_nodes(flags: Sequence[str], folders: Sequence[Path]) -> list[list[s
     return [[*flags, "--model_folder", str(folder)] for folder in folders]
 
 
+@pytest.mark.slow
 def test_restart_after_killed_node_gives_same_weights(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):
@@ -50,6 +51,7 @@ def test_restart_after_killed_node_gives_same_weights(
     assert_same_run(tmp_path / "model", undisturbed)
 
 
+@pytest.mark.slow
 def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
@@ -69,6 +71,7 @@ def test_restart_after_killed_saving_node_uses_the_checkpoints_on_its_disk(
     assert not checkpoints(disks[1]) and not (disks[1] / "metrics.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
@@ -93,6 +96,7 @@ def test_cut_link_ends_both_nodes_and_restart_gives_same_weights(
     assert not checkpoints(disks[1])
 
 
+@pytest.mark.slow
 def test_ranks_save_and_exit_when_the_rendezvous_host_dies(
     nodes: Nodes, tiny_run: list[str], tmp_path: Path
 ):
@@ -117,6 +121,7 @@ def test_ranks_save_and_exit_when_the_rendezvous_host_dies(
     assert last_state(folder)["position"]["global_step"] == step + 1
 
 
+@pytest.mark.slow
 def test_second_run_in_a_folder_in_use_is_an_error_on_either_node(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, disks: list[Path], tmp_path: Path
 ):
@@ -171,6 +176,7 @@ def test_new_node_resumes_from_the_checkpoint_of_the_other(
     assert all(list((folder / "data").glob("en-it-*/prepared.json")) for folder in disks)
 
 
+@pytest.mark.slow
 def test_folder_of_a_shared_disk_may_have_another_path_on_each_node(
     nodes: Nodes, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):

@@ -10,6 +10,7 @@ import torch
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.models import decode, small_model
+from tests.helpers.options import slow
 from tests.helpers.runs import last_state
 from translate_ddp.data.batches import Batch, Step
 from translate_ddp.modeling.decoding_state import DecodingState
@@ -29,17 +30,19 @@ MICRO_BATCH = (
     ("fault", "where"),
     [
         (faults.out_of_memory("loss", rank=1), f"warming up, {MICRO_BATCH}"),
-        (
-            faults.out_of_memory("loss", time=6, rank=1),
-            f"step 5, computing gradients, {MICRO_BATCH}",
-        ),
-        (
-            faults.out_of_memory("updated", time=5, rank=1),
-            "step 5, updating weights: lower --max_tokens, choose a smaller",
-        ),
-        (
-            faults.out_of_memory("validating", rank=0),
-            "step 15, validating: lower --max_tokens, choose a smaller",
+        *slow(
+            (
+                faults.out_of_memory("loss", time=6, rank=1),
+                f"step 5, computing gradients, {MICRO_BATCH}",
+            ),
+            (
+                faults.out_of_memory("updated", time=5, rank=1),
+                "step 5, updating weights: lower --max_tokens, choose a smaller",
+            ),
+            (
+                faults.out_of_memory("validating", rank=0),
+                "step 15, validating: lower --max_tokens, choose a smaller",
+            ),
         ),
     ],
 )
@@ -133,6 +136,7 @@ def train_with_little_memory(flags: list[str]) -> None:
     processes.run_train(flags)
 
 
+@pytest.mark.slow
 def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
     tiny_run: list[str], tmp_path: Path
 ):

@@ -80,6 +80,7 @@ def test_job_is_queued_again_if_it_was_preempted_or_lost_a_process_after_it_had_
     assert ("scontrol requeue 42" in requests) == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "message"),
     [

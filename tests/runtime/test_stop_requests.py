@@ -10,41 +10,37 @@ import pytest
 
 from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.options import slow
 from tests.helpers.runs import last_state
 
 STOPS = [
     # point and rank             ranks
     (faults.request("term", "batch", time=7, rank=1), 2),
-    (faults.request("usr1", "batch", time=7, rank=0), 2),
-    (faults.request("int", "gradients", time=7, rank=1), 2),
     (faults.request("term", "writing", time=150), 1),
     (faults.request("hup", "published"), 1),
-    (
-        faults.several(
-            faults.request("term", "validating", rank=0), faults.sleep(1, "validating", rank=0)
+    *slow(
+        (faults.request("usr1", "batch", time=7, rank=0), 2),
+        (faults.request("int", "gradients", time=7, rank=1), 2),
+        (
+            faults.several(
+                faults.request("term", "validating", rank=0), faults.sleep(1, "validating", rank=0)
+            ),
+            2,
         ),
-        2,
+        # Schedulers repeat signals,
+        (faults.several(*(faults.request("term", "batch", time=time) for time in (7, 8))), 1),
+        # and escalate them.
+        (
+            faults.several(
+                faults.request("int", "batch", time=7),
+                faults.sleep(1.2, "batch", time=7),
+                faults.request("term", "batch", time=7),
+            ),
+            1,
+        ),
+        # One Ctrl-C, also forwarded by a parent process.
+        (faults.several(*(faults.request("int", "batch", time=7) for _ in range(2))), 1),
     ),
-    (
-        faults.several(
-            faults.request("term", "batch", time=7), faults.request("term", "batch", time=8)
-        ),
-        1,
-    ),  # schedulers repeat signals
-    (
-        faults.several(
-            faults.request("int", "batch", time=7),
-            faults.sleep(1.2, "batch", time=7),
-            faults.request("term", "batch", time=7),
-        ),
-        1,
-    ),  # and escalate them
-    (
-        faults.several(
-            faults.request("int", "batch", time=7), faults.request("int", "batch", time=7)
-        ),
-        1,
-    ),  # one Ctrl-C, also forwarded by a parent process
 ]
 
 
@@ -62,6 +58,7 @@ def test_signal_to_one_rank_saves_and_resume_gives_same_weights(run: Run, fault:
     run.assert_uninterrupted(size, epochs)
 
 
+@pytest.mark.slow
 def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: list[str]):
     # The signal reaches rank 1, which waits, while rank 0 validates for a minute.
     flags = [*MANY_EPOCHS, *long_validation]
@@ -70,6 +67,7 @@ def test_rank_that_waits_for_validation_can_stop_it(run: Run, long_validation: l
     assert "epoch 1, step 15, on request (SIGTERM), and saved" in job.succeed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signal", "point"), [("term", "tokenizing"), ("int", "preparing")])
 def test_signal_before_the_first_step_exits_at_once(run: Run, signal: str, point: str):
     shutil.rmtree(run.folder / "data")
@@ -97,6 +95,7 @@ def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):
     assert "Traceback" not in job.text() and "Stack of" not in job.text()
 
 
+@pytest.mark.slow
 def test_signal_at_random_times_of_the_start_leaves_no_traceback(run: Run):
     generator = random.Random(1)
     begin = time.monotonic()

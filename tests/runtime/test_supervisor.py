@@ -19,6 +19,7 @@ from torch.distributed import DistError
 
 from tests.helpers import processes
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import status
 from translate_ddp import errors
 from translate_ddp.errors import UserError, cleanup, report_errors
@@ -203,6 +204,7 @@ def work_slowly(folder: str) -> None:
     print("done", flush=True)
 
 
+@pytest.mark.slow
 def test_stopped_and_continued_processes_are_no_hang(tmp_path: Path):
     # As by docker pause, Ctrl-Z, or the lid of a laptop.
     job = processes.start(work_slowly, tmp_path, 2, None, str(tmp_path))
@@ -236,10 +238,12 @@ def wait_for_ever(folder: str, stage: str) -> None:
     [
         ([1], "Rank 1 is lost", "starting"),
         ([1], "Rank 1 is lost", "training"),
-        ([2, 3], "Ranks 2, 3 are lost", "training"),  # a node
-        # Rank 0 serves the store.
-        ([0], "Rank . lost its connection to the others' store", "starting"),
-        ([0, 1], "Rank . lost its connection to the others' store", "training"),
+        *slow(
+            ([2, 3], "Ranks 2, 3 are lost", "training"),  # a node
+            # Rank 0 serves the store.
+            ([0], "Rank . lost its connection to the others' store", "starting"),
+            ([0, 1], "Rank . lost its connection to the others' store", "training"),
+        ),
     ],
 )
 def test_lost_rank_is_no_preemption_of_the_ranks_that_the_launcher_then_signals(

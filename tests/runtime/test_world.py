@@ -12,6 +12,7 @@ import torch
 
 from config import parse
 from tests.helpers import processes
+from tests.helpers.options import slow
 from tests.helpers.runs import assert_same_tree
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World, open_world
@@ -40,7 +41,7 @@ def save_gradients(flags: list[str], folder: str) -> None:
         torch.save(gradients(flags, world), Path(folder) / f"{world.rank}.pt")
 
 
-@pytest.mark.parametrize("more", ["100", "50", "20", "50 --perturb"])
+@pytest.mark.parametrize("more", ["100", *slow("50", "20", "50 --perturb")])
 def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, more: str):
     # The ranks' shards of a step differ in tokens. At 50 some also differ in their number of
     # passes, which hangs or gives wrong sums unless only the last pass synchronizes; at 20 all

@@ -139,6 +139,7 @@ def test_run_that_stopped_within_an_epoch_uses_its_finished_epochs(
     assert "nothing is averaged" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_setting_of_the_run_holds_for_latest_and_for_epochs(run: Run, tmp_path: Path):
     run.start("--average", "2", "--num_epochs", "3", "--best_metric", "loss").succeed()
     folder = run.folder
@@ -156,6 +157,7 @@ def averages(folder: Path) -> list[dict[str, Any]]:
     return [record for record in metrics(folder) if "validation_average/BLEU" in record]
 
 
+@pytest.mark.slow
 def test_run_validates_its_average_once_and_its_weights_stay_the_same(
     run: Run, uninterrupted: Callable[..., Run], tmp_path: Path
 ):
@@ -183,6 +185,7 @@ STOP = faults.several(
 )
 
 
+@pytest.mark.slow
 def test_average_whose_validation_was_stopped_is_logged_once(
     run: Run, uninterrupted: Callable[..., Run]
 ):

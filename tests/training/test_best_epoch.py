@@ -95,6 +95,7 @@ def test_another_metric_chooses_the_best_epoch_that_has_a_file(
     assert ended.best_epoch == (best or 5) and ended.kept_epochs == [2]
 
 
+@pytest.mark.slow
 def test_no_best_epoch_is_lost_when_the_metric_changes_and_changes_back(run: Run):
     flags = ["--lr", "0.02", "--keep_last", "1", "--save_every", "0"]
 

@@ -122,6 +122,7 @@ def test_pivot_translates_in_two_steps():
     assert len({str(each.identity) for each in (model, model.to("it"), chosen)}) == 3
 
 
+@pytest.mark.slow
 def test_written_translations_are_a_corpus(both: Path, tmp_path: Path):
     """As lines beside the input, and as jsonl: the pairs of a back-translation."""
     texts = ["MOON SUN", "FISH, TREE"]

@@ -16,6 +16,7 @@ from config import Config, parse, parse_with_names
 from tests.helpers import processes
 from tests.helpers.commands import ROOT
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import last_state
 from translate_ddp import __version__
 from translate_ddp.errors import UserError
@@ -69,7 +70,7 @@ def test_help_and_errors_do_not_import_torch(
     assert printed.count("error:") == message.count("error:")
 
 
-@pytest.mark.parametrize("words", [["train.py"], ["-m", "translate_ddp", "translate"]])
+@pytest.mark.parametrize("words", [["train.py"], *slow(["-m", "translate_ddp", "translate"])])
 def test_help_into_a_closed_pipe_prints_no_traceback(words: list[str]):
     reader, writer = os.pipe()
     os.close(reader)

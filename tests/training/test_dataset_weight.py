@@ -16,6 +16,7 @@ WEIGHTS = [0.5, 2.5]  # 60 of 120 pairs and 150 of 60 in an epoch
 EPOCHS = ["--num_epochs", "3", "--schedule", "linear"]
 
 
+@pytest.mark.slow
 def test_killed_run_ends_like_the_uninterrupted_one_and_may_then_change_its_weights(tmp_path: Path):
     straight = run_with(tmp_path, dataset_weight=WEIGHTS)
     output = straight.start(*EPOCHS).succeed()

@@ -13,6 +13,7 @@ import torch
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import checkpoints, last_state, tensors
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.world import World
@@ -20,22 +21,17 @@ from translate_ddp.settings import CheckpointConfig, TrainConfig
 from translate_ddp.training.checkpoint import CheckpointStore, CheckpointWriter
 
 SINGLE_FAILURES = [
-    faults.full_disk("saving", time=2),
     faults.full_disk("writing", time=150),
-    faults.disk_error("eio", "syncing", time=2),
     faults.disk_error("eio", "renaming", time=2),
-]
-SINGLE_FAILURES += [
-    faults.several(
-        faults.full_disk("saving", time=2),
-        faults.full_disk("saving", time=4),
-        faults.full_disk("saving", time=6),
-    )
-]  # never three in a row
-SINGLE_FAILURES += [
-    faults.disk_error("eio", "published", time=2),
-    faults.disk_error("eio", "pruning"),
     faults.full_disk("metrics", time=2, until=3),
+    *slow(
+        faults.full_disk("saving", time=2),
+        faults.disk_error("eio", "syncing", time=2),
+        # Never three in a row.
+        faults.several(*(faults.full_disk("saving", time=time) for time in (2, 4, 6))),
+        faults.disk_error("eio", "published", time=2),
+        faults.disk_error("eio", "pruning"),
+    ),
 ]
 
 
@@ -47,13 +43,14 @@ def test_single_disk_failures_change_nothing(run: Run, fault: str):
     run.assert_uninterrupted()
 
 
-@pytest.mark.parametrize("save", [5, 10, 11])  # of epoch 1, the last step, epoch 2
+@pytest.mark.parametrize("save", [5, *slow(10, 11)])  # of epoch 1, the last step, epoch 2
 def test_a_failed_save_leaves_no_epoch_without_its_file(run: Run, save: int):
     run.start(fault=faults.full_disk("saving", time=save)).succeed()
     epochs = {name.split("_step")[0] for name in checkpoints(run.folder) if "epoch" in name}
     assert epochs == {"tmodel_epoch_0001", "tmodel_epoch_0002"}
 
 
+@pytest.mark.slow
 def test_three_failed_saves_in_a_row_end_the_run_with_the_error_of_the_disk(run: Run):
     output = run.start(size=2, fault=faults.full_disk("syncing", time=2, until=4)).fail()
     assert output.count("error: Could not save a checkpoint") == 1

@@ -40,6 +40,7 @@ def test_finished_run_says_so_and_does_not_train_on(stopped: Run):
     assert stopped.status["reason"] == "no better loss since epoch 1"
 
 
+@pytest.mark.slow
 def test_higher_patience_resumes_the_run(stopped: Run):
     straight = stopped.copy("straight")
     straight.start(*FLAGS, "--patience", "3").succeed()
@@ -56,6 +57,7 @@ def test_patience_counts_the_epochs_before_a_change_of_the_metric(stopped: Run):
         assert f"Finished at epoch {last}, " in output and "no better cer since epoch 1" in output
 
 
+@pytest.mark.slow
 def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
     run.start(*NO_PROGRESS, "--num_epochs", "9", "--max_steps", "47").succeed()
     run.start(*FLAGS).succeed()

@@ -102,6 +102,7 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
     assert code == 0 and f" loss {loss:.4g} " in text, text
 
 
+@pytest.mark.slow
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
     straight.start(size=2).succeed()
@@ -118,6 +119,7 @@ def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: P
     assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 
+@pytest.mark.slow
 def test_run_resumes_without_the_option_and_remembers_it(child: Run, file: Path):
     child.start("--max_steps", "1").succeed()
     flags = [*child.flags, "--max_steps", "2"]
@@ -175,6 +177,7 @@ def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Ru
     assert f"to resume, pass --init_from {file}." in output
 
 
+@pytest.mark.slow
 def test_file_on_the_disk_of_one_node_is_enough(
     nodes: Nodes, child: Run, file: Path, tmp_path: Path
 ):
@@ -216,6 +219,7 @@ def test_folder_of_a_run_stands_for_its_best_epoch_without_the_optimizer(
     assert start.source_state.position.epoch == best
 
 
+@pytest.mark.slow
 def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):
     first = child.start("--max_steps", "4").succeed()
     assert "tokens are [UNK] or parts of characters" in first

@@ -10,22 +10,25 @@ import pytest
 
 from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.options import slow
 from tests.helpers.runs import assert_same_run, last_state, metrics
 
 KILLS = [
     # point and flags         ranks
     (faults.kill("batch", time=7, rank=1), 2),
-    (faults.kill("gradients", time=7, rank=0), 2),
-    (faults.kill("updated", time=6, rank=1), 2),
-    (faults.kill("saving"), 1),
     (faults.kill("writing", time=150), 1),
-    (faults.kill("syncing", time=2), 1),
-    (faults.kill("renaming", time=2), 1),
     (faults.kill("published", time=2), 1),
-    (faults.kill("pruning"), 1),
-    (faults.kill("metrics", time=2), 1),
     (faults.kill("validating", rank=0), 2),
-    (faults.kill("validating", rank=1) + " --validate_on all", 2),
+    *slow(
+        (faults.kill("gradients", time=7, rank=0), 2),
+        (faults.kill("updated", time=6, rank=1), 2),
+        (faults.kill("saving"), 1),
+        (faults.kill("syncing", time=2), 1),
+        (faults.kill("renaming", time=2), 1),
+        (faults.kill("pruning"), 1),
+        (faults.kill("metrics", time=2), 1),
+        (faults.kill("validating", rank=1) + " --validate_on all", 2),
+    ),
 ]
 
 
@@ -38,12 +41,14 @@ def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
 
 
 FEATURES = [  # each with the point of the kill
-    (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
-    (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
-    (["--perturb"], faults.kill("published", rank=0), 2),
-    (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
-    (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
     (["--best_metric", "loss", "--lr", "1e-30", "--patience", "1"], faults.kill("validating"), 1),
+    *slow(
+        (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
+        (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
+        (["--perturb"], faults.kill("published", rank=0), 2),
+        (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
+        (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
+    ),
 ]
 
 
@@ -66,6 +71,7 @@ def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run,
     assert [path.name[:6] for path in (run.folder / "data").iterdir()] == ["en-it-"]
 
 
+@pytest.mark.slow
 def test_ten_kills_at_random_times_give_same_weights(run: Run):
     started_at = time.monotonic()
     run.start(*MANY_EPOCHS).kill_when(lambda: 8 in run.saved_steps)
@@ -86,7 +92,7 @@ def test_ten_kills_at_random_times_give_same_weights(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
-@pytest.mark.parametrize("steps", ["8", "15"])  # within an epoch, and at its end
+@pytest.mark.parametrize("steps", ["8", *slow("15")])  # within an epoch, and at its end
 def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run: Run, steps: str):
     flags = ["--max_steps", steps]
     straight = run.copy("straight")

@@ -58,6 +58,7 @@ def train_with_prefetching(flags: list[str]) -> None:
     processes.run_train(flags)
 
 
+@pytest.mark.slow
 def test_prefetching_run_stops_and_resumes_exactly(tiny_run: list[str], tmp_path: Path):
     plain, prefetching = ([*tiny_run, "--model_folder", str(tmp_path / x)] for x in ("a", "b"))
     processes.train(plain, tmp_path, 2).succeed()

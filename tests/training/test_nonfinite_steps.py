@@ -4,12 +4,13 @@ import pytest
 
 from tests import faults
 from tests.helpers.faults import MANY_EPOCHS, Run
+from tests.helpers.options import slow
 from tests.helpers.runs import assert_same_run, last_state, losses, metrics
 from translate_ddp.training.checkpoint import outliers
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.nan("loss", time=6, rank=1), faults.nan("gradients", time=5, rank=1)]
+    "fault", [faults.nan("loss", time=6, rank=1), *slow(faults.nan("gradients", time=5, rank=1))]
 )
 def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
     # The warm-up reaches the point of the loss once.
@@ -24,6 +25,7 @@ def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
     assert all(isinstance(loss, float) for loss in losses(run.folder))
 
 
+@pytest.mark.slow
 def test_skipped_step_is_counted_once_after_a_kill(run: Run):
     straight = run.copy("straight")
     straight.start(fault=faults.nan("loss", time=6)).succeed()
@@ -34,6 +36,7 @@ def test_skipped_step_is_counted_once_after_a_kill(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
+@pytest.mark.slow
 def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run: Run):
     # Step 8 overflows, and is saved: it has changed only the scale and the position.
     overflow = faults.nan("gradients", time=8, rank=1)
@@ -55,6 +58,7 @@ def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run:
     assert_same_run(straight.folder, run.folder)
 
 
+@pytest.mark.slow
 def test_precision_may_change_on_resume(run: Run):
     for steps, precision in ((4, "fp32"), (8, "fp16"), (12, "bf16"), (16, "fp16")):
         run.start("--precision", precision, "--max_steps", str(steps)).succeed()
@@ -78,6 +82,7 @@ def test_stop_waits_for_a_finite_step(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
+@pytest.mark.slow
 def test_an_epoch_that_ends_with_a_skipped_step_is_saved(run: Run):
     straight = run.copy("straight")
     straight.start(
@@ -101,7 +106,8 @@ def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.flip_bit("updated", time=6, rank=1), faults.nan("updated", time=8, rank=1)]
+    "fault",
+    [faults.flip_bit("updated", time=6, rank=1), *slow(faults.nan("updated", time=8, rank=1))],
 )
 def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     output = run.start(size=3, fault=fault).fail()

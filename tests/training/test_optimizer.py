@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import metrics
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.world import World
@@ -182,8 +183,10 @@ def rates(run: Run) -> list[float]:
     "change",
     [
         ["--num_epochs", "4"],  # of a linear schedule
-        ["--num_epochs", "4", "--schedule", "inverse_sqrt"],
-        ["--num_epochs", "3", "--lr", "0.5"],
+        *slow(
+            ["--num_epochs", "4", "--schedule", "inverse_sqrt"],
+            ["--num_epochs", "3", "--lr", "0.5"],
+        ),
     ],
 )
 def test_a_jump_of_the_learning_rate_is_reported_with_the_rate_that_avoids_it(
@@ -201,6 +204,7 @@ def test_a_jump_of_the_learning_rate_is_reported_with_the_rate_that_avoids_it(
     assert rates(run)[-1] == pytest.approx(before, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_learning_rate_that_only_follows_its_schedule_is_not_reported(run: Run):
     linear = ["--schedule", "linear", "--num_epochs", "3"]
     for step in ("1", "15", "44", "45"):  # in the warm-up, between epochs and near the end

@@ -14,6 +14,7 @@ from markupsafe import escape
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
@@ -60,6 +61,7 @@ def test_a_corpus_is_named_by_the_end_of_its_path(dataset: str, name: str):
     assert short_name(dataset) == name
 
 
+@pytest.mark.slow
 def test_run_on_two_ranks_is_recorded_once(run: Run):
     output = start(run, size=2).succeed()
     run.assert_uninterrupted(2)
@@ -104,7 +106,7 @@ def test_page_of_a_finished_run_has_its_state_and_its_sentences(run: Run):
 
 @pytest.mark.parametrize(
     "fault",
-    [faults.kill("record", time=6), faults.kill("validating")],
+    [faults.kill("record", time=6), *slow(faults.kill("validating"))],
 )
 def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run: Run, fault: str):
     straight = run.copy("straight")
@@ -121,7 +123,7 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     assert found.problems == []
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, *slow(1)])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     # With rank 1, the watchdog thread of rank 0 ends its process.
     assert 1 in start(run, size=2, fault=faults.error("batch", time=5, rank=rank)).wait()
@@ -135,6 +137,7 @@ def record_in(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for name in RECORD_FILES for path in folder.glob(name)}
 
 
+@pytest.mark.slow
 def test_new_run_and_run_that_goes_back_archive_the_record(run: Run):
     start(run).succeed()
     (run.folder / "events.out.tfevents.1").write_bytes(b"TensorBoard")

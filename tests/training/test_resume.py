@@ -18,6 +18,7 @@ from config import Config
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
+from tests.helpers.options import slow
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data import tokenizer
@@ -188,6 +189,7 @@ LEARNERS = [["--tokenizer", "bpe"]]
 LEARNERS += [["--tokenizer", "sentencepiece"]] * bool(find_spec("sentencepiece"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", LEARNERS, ids=" ".join)
 def test_run_resumes_from_its_file_alone_although_another_vocabulary_would_be_learnt(
     run: Run, tmp_path: Path, flags: list[str]
@@ -237,6 +239,7 @@ def run_id(folder: Path) -> str:
     return last_state(folder)["run"]["run_id"]
 
 
+@pytest.mark.slow
 def test_run_id_is_kept_after_a_kill_and_for_any_name_of_the_folder(run: Run, tmp_path: Path):
     job = run.start("--num_epochs", "1")
     job.kill_when(lambda: list(run.folder.glob("tmodel_step_00000008-*")))
@@ -256,6 +259,7 @@ def test_run_id_is_kept_after_a_kill_and_for_any_name_of_the_folder(run: Run, tm
     assert not list(run.folder.glob("earlier-*"))
 
 
+@pytest.mark.slow
 def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: Run):
     # The next `latest` would be of the abandoned course, and trackers cannot rewrite what they
     # hold under an id.
@@ -281,7 +285,7 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
     assert run_id(folder) == second
 
 
-@pytest.mark.parametrize("flags", [[], ["--max_steps", "2"]])
+@pytest.mark.parametrize("flags", [[], *slow(["--max_steps", "2"])])
 def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(
     run: Run, flags: list[str]
 ):
@@ -321,6 +325,7 @@ def train_and_look(flags: list[str], found: str) -> None:
     processes.run_train(flags)
 
 
+@pytest.mark.slow
 def test_memory_of_a_resumed_run_holds_no_second_copy(run: Run, tmp_path: Path):
     counts = []
     for steps in ("4", "8"):  # a new run, and a resumed one

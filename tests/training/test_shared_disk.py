@@ -84,6 +84,7 @@ def resume(config: CheckpointConfig, tmp_path: Path) -> Callable[..., list[list[
 NONE = ["", "", ""]
 
 
+@pytest.mark.slow
 def test_newest_checkpoint_is_used_that_any_node_lists_and_one_node_verifies_it(
     config: CheckpointConfig, resume: Callable[..., list[list[str]]]
 ):
@@ -156,6 +157,7 @@ def test_old_listing_does_not_end_a_run_that_deletes_checkpoints(
     store.prune([*names, GONE], best_epochs=())
 
 
+@pytest.mark.slow
 def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
     nodes: Nodes, corpus: str, tmp_path: Path
 ):

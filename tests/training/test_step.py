@@ -150,6 +150,7 @@ def test_step_that_is_not_finite_updates_nothing(value: float):
     assert_same_weights(skipping, other)
 
 
+@pytest.mark.slow
 def test_steps_in_fp16_equal_those_of_torch_grad_scaler(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(optimizer_module, "FIRST_SCALE", 2.0**26)
     monkeypatch.setattr(optimizer_module, "GROWTH_STEPS", 3)

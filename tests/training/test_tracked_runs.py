@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 from config import parse
@@ -48,6 +49,7 @@ def train(arguments: list[str], bounds: dict[str, float]) -> None:
     processes.run_train(arguments)
 
 
+@pytest.mark.slow
 def test_failing_run_reports_its_error_before_it_closes_wandb(tiny_run: list[str], tmp_path: Path):
     # Closing takes as long as a launcher waits before it kills the ranks.
     bounds = {"TRACKER_END_SECONDS": 1, "TEARDOWN_SECONDS": 0.5}

@@ -45,6 +45,7 @@ def test_limit_of_micro_batches_that_is_no_less_than_a_step_is_reported(
     assert message.split(":")[0] == f"--max_tokens {flags[1]} has no effect" * has_no_effect
 
 
+@pytest.mark.slow
 def test_validation_on_all_ranks_gives_the_scores_of_rank_0(
     run: Run, uninterrupted: Callable[..., Run]
 ):
@@ -80,6 +81,7 @@ def test_ranks_and_micro_batches_change_no_loss(tiny_run: list[str], tmp_path: P
     assert losses(changing) == pytest.approx(losses(straight), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_trace_and_deterministic_kernels_change_no_weight(tiny_run: list[str], tmp_path: Path):
     flags = [*tiny_run, "--max_steps", "13"]
     processes.train(flags, tmp_path, 1).succeed()
@@ -152,6 +154,7 @@ def test_report_names_what_is_trained_and_on_what(run: Run):
 SIMCUT = ["--simcut", "3"]
 
 
+@pytest.mark.slow
 def test_first_record_with_simcut_has_only_steps_with_it(run: Run):
     run.start("--max_steps", "4").succeed()  # the last record is of step 3
     each = run.copy("each")

@@ -84,6 +84,7 @@ def test_auto_is_no_change_for_one_direction():
 # --- runs ---
 
 
+@pytest.mark.slow
 def test_a_run_of_two_directions_logs_each_and_chooses_by_chrf(run: Run):
     flags = ["--bidirectional"]
     output = run.start(*flags, "--num_epochs", "1").succeed()

@@ -84,6 +84,7 @@ def test_online_run_sends_what_was_logged_and_no_secret(tmp_path: Path, wandb_se
     assert "CANARY" not in output
 
 
+@pytest.mark.slow
 def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
     (tmp_path / "run").mkdir()
     record = b'{"step": 10}\n'
@@ -97,6 +98,7 @@ def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
     assert steps(tmp_path / "run") == [10, 20]
 
 
+@pytest.mark.slow
 def test_no_prompt_for_a_key_on_a_terminal(tmp_path: Path):
     command = wandb_child(tmp_path, LOG_ONE_STEP, mode="online")
     code, shown = run_on_terminal(command, environment(tmp_path))
@@ -127,6 +129,7 @@ def test_flag_of_the_mode_overrides_the_environment(
     assert resolve_mode(flag) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["", "of-the-flag"])
 def test_variables_of_wandb_count_unless_a_flag_is_given(tmp_path: Path, project: str):
     variables = {"WANDB_PROJECT": "own", "WANDB_RUN_GROUP": "own", "WANDB_NAME": "first"}
@@ -154,6 +157,7 @@ LOG_TWO_SAMPLES = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
 def test_server_that_never_responds_gives_an_offline_run_and_one_message(
     tmp_path: Path, wandb_server: WandbServer
@@ -169,6 +173,7 @@ def test_server_that_never_responds_gives_an_offline_run_and_one_message(
     assert steps(tmp_path / "run") == [20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wandb_server", "upload_seconds", "end", "reason"),
     [
@@ -200,6 +205,7 @@ def test_server_lost_during_the_run_costs_one_message_and_no_record(
 CONTINUE = 'urlopen(os.environ["WANDB_BASE_URL"] + "/continue")'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wandb_server", "end", "has_tables"),
     # Before it accepts a table, W&B itself waits for a response, up to a minute.
@@ -243,6 +249,7 @@ def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path, before: str
     assert steps(tmp_path / "run") == [20]
 
 
+@pytest.mark.slow
 def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_path: Path):
     # By default W&B writes to disk every 15 s, and its exit hook prints a traceback.
     script = """
@@ -268,6 +275,7 @@ def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_
     assert stored_steps(stored_run(tmp_path, "offline-run-*-r1")) == [10]
 
 
+@pytest.mark.slow
 def test_folder_that_fills_during_the_run_costs_one_message_at_once(tmp_path: Path):
     # W&B itself drops what it cannot write, without an error.
     folder = tmp_path / "run" / "wandb"
