@@ -114,6 +114,7 @@ NOT_ISOLATED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("size", [(320, 640), (1440, 900)])
 def test_a_browser_shows_untrusted_text_as_text(

@@ -34,6 +34,7 @@ def test_generated_sentences_are_as_long_and_as_varied_as_web_text():
     assert all(re.search(r"\d{4}", source) for source, _ in numbered)
 
 
+@pytest.mark.slow
 def test_corpus_is_written_as_parallel_text_and_as_jsonl(tmp_path: Path):
     task = provide_task(PreparationBenchmark(tmp_path), 150, tmp_path)
     sides = [file.read_text().splitlines() for file in task.files]

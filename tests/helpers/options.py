@@ -35,10 +35,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests, except with --all and where a test is named."""
+    """Leave out slow tests, except with --all or -m, and where a test is named."""
     slow = {item.nodeid: item.get_closest_marker("slow") is not None for item in items}
     config.stash[IS_SLOW] = slow
-    if config.getoption("all") or any("::" in argument for argument in config.args):
+    chosen = config.getoption("all") or config.getoption("markexpr")
+    if chosen or any("::" in argument for argument in config.args):
         return
     config.hook.pytest_deselected(items=[item for item in items if slow[item.nodeid]])
     items[:] = [item for item in items if not slow[item.nodeid]]

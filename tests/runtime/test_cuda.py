@@ -22,7 +22,7 @@ from tests.helpers.runs import last_state, losses, metrics, status
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 400
-pytestmark = [pytest.mark.cuda, pytest.mark.timeout(2 * SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.cuda, pytest.mark.timeout(2 * SECONDS)]
 # Wider than the demo's model, so that the GPU and its tensor cores are used.
 RUN = [
     *("--d_model", "256", "--d_ff", "1024", "--dropout", "0.1", "--lr", "2e-3"),

@@ -95,6 +95,7 @@ def test_one_rank_and_micro_batches_give_the_curve_of_two_ranks(lab: Lab):
     assert code == 0 and (lab.folder / "comparison.html").exists(), output
 
 
+@pytest.mark.slow
 def test_ranks_have_the_tokens_of_a_step_together(lab: Lab):
     pattern = r"rank (\d), step (\d): .* (\d+) of (\d+) target"
     found = [tuple(map(int, each)) for each in re.findall(pattern, lab.python("python -"))]

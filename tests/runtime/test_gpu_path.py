@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import FakeTensor
 
 from tests.helpers import processes
@@ -126,6 +125,9 @@ def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])  # both kinds of attention
 def test_compile_makes_one_graph_for_all_lengths(dtype: torch.dtype):
+    # Here, because all workers of pytest read this file: the import takes 4 s.
+    from torch._dynamo.testing import CompileCounter
+
     torch._dynamo.reset()
     counter = CompileCounter()
     transformer = small_model(dtype, dropout=0.1, layers=1).train()
@@ -145,6 +147,8 @@ def compile_under_ddp() -> None:
 
 def graphs_of_a_replica(world: World) -> list[int]:
     """How many graphs there are after each of some batches; a graph break raises."""
+    from torch._dynamo.testing import CompileCounter
+
     counter = CompileCounter()
     config = ModelConfig(d_model=128, num_heads=2, d_ff=512)  # of several buckets of 1 MiB
     transformer = Transformer(config, 40, dtype=torch.bfloat16).train()

@@ -8,6 +8,7 @@ import pytest
 from tests.helpers.many_ranks import Simulation, simulate
 
 SIZE, LOST = 64, 32
+pytestmark = pytest.mark.slow  # one simulation for all
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,6 @@ def simulation() -> Simulation:
     return simulate(SIZE)
 
 
-@pytest.mark.slow
 def test_ranks_meet_in_a_constant_number_of_requests_without_polling(simulation: Simulation):
     main, *others = simulation.ranks
     assert main.first.counts == {

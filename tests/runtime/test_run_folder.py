@@ -143,14 +143,14 @@ def move(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("lose", "size"),
     [
-        (lambda folder: shutil.copytree(move(folder), folder), 1),
         (lambda folder: (folder / ".lock").unlink(), 1),  # a second run could write to it
         *slow(
+            (lambda folder: shutil.copytree(move(folder), folder), 1),
             (shutil.rmtree, 2),
             (lambda folder: move(folder).with_name(folder.name).mkdir(), 1),
         ),
     ],
-    ids=["copied", "only its lock", "deleted", "made anew"],
+    ids=["only its lock", "copied", "deleted", "made anew"],
 )
 def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
     run: Run, tmp_path: Path, lose: Callable[[Path], object], size: int

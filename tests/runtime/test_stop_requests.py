@@ -17,8 +17,8 @@ STOPS = [
     # point and rank             ranks
     (faults.request("term", "batch", time=7, rank=1), 2),
     (faults.request("term", "writing", time=150), 1),
-    (faults.request("hup", "published"), 1),
     *slow(
+        (faults.request("hup", "published"), 1),
         (faults.request("usr1", "batch", time=7, rank=0), 2),
         (faults.request("int", "gradients", time=7, rank=1), 2),
         (
@@ -84,7 +84,7 @@ def test_signal_before_the_first_step_exits_at_once(run: Run, signal: str, point
     "fault",
     [
         faults.several(faults.request("term", "tokenizing", rank=0), faults.hang("tokenizing")),
-        faults.request("term", "batch", time=7, rank=1),
+        *slow(faults.request("term", "batch", time=7, rank=1)),
     ],
 )
 def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):

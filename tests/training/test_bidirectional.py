@@ -142,6 +142,7 @@ def test_written_translations_are_a_corpus(both: Path, tmp_path: Path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_validation_without_a_direction_has_a_row_for_each_and_their_mean(
     both: Path, tmp_path: Path
 ):

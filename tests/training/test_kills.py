@@ -18,8 +18,8 @@ KILLS = [
     (faults.kill("batch", time=7, rank=1), 2),
     (faults.kill("writing", time=150), 1),
     (faults.kill("published", time=2), 1),
-    (faults.kill("validating", rank=0), 2),
     *slow(
+        (faults.kill("validating", rank=0), 2),
         (faults.kill("gradients", time=7, rank=0), 2),
         (faults.kill("updated", time=6, rank=1), 2),
         (faults.kill("saving"), 1),
@@ -41,17 +41,16 @@ def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
 
 
 FEATURES = [  # each with the point of the kill
+    (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
+    (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
+    (["--perturb"], faults.kill("published", rank=0), 2),
+    (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
+    (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
     (["--best_metric", "loss", "--lr", "1e-30", "--patience", "1"], faults.kill("validating"), 1),
-    *slow(
-        (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
-        (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
-        (["--perturb"], faults.kill("published", rank=0), 2),
-        (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
-        (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
-    ),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "fault", "size"), FEATURES)
 def test_run_with_a_feature_resumes_exactly(run: Run, flags: list[str], fault: str, size: int):
     straight = run.copy("straight")
@@ -62,7 +61,7 @@ def test_run_with_a_feature_resumes_exactly(run: Run, flags: list[str], fault: s
     assert_same_run(straight.folder, run.folder)
 
 
-@pytest.mark.parametrize("point", ["tokenizing", "preparing"])
+@pytest.mark.parametrize("point", ["tokenizing", *slow("preparing")])
 def test_restart_after_kill_during_data_preparation_gives_same_weights(run: Run, point: str):
     shutil.rmtree(run.folder / "data")
     run.start(fault=faults.kill(point)).kill_rest()
@@ -92,7 +91,8 @@ def test_ten_kills_at_random_times_give_same_weights(run: Run):
     assert_same_run(straight.folder, run.folder)
 
 
-@pytest.mark.parametrize("steps", ["8", *slow("15")])  # within an epoch, and at its end
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", ["8", "15"])  # within an epoch, and at its end
 def test_last_validation_is_recorded_after_a_kill_and_after_a_repeated_start(run: Run, steps: str):
     flags = ["--max_steps", steps]
     straight = run.copy("straight")

@@ -67,6 +67,7 @@ def test_precision_may_change_on_resume(run: Run):
     assert [r["step"] for r in metrics(run.folder) if "train/loss_scale" in r] == [6, 15]
 
 
+@pytest.mark.slow
 def test_stop_waits_for_a_finite_step(run: Run):
     # The state after a step that is not finite is not saved, that after the next finite one is.
     straight = run.copy("straight")
@@ -114,8 +115,6 @@ def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
     message = "error: Weights or optimizer of rank 1 differ from the other ranks' state at step 8"
     assert output.count(message) == 1
     assert run.saved_steps == [4]
-    run.start(size=3).succeed()
-    run.assert_uninterrupted(3)
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,10 @@ def test_page_of_a_finished_run_has_its_state_and_its_sentences(run: Run):
         assert str(escape(source)) in html and str(escape(reference)) in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
-    [faults.kill("record", time=6), *slow(faults.kill("validating"))],
+    [faults.kill("record", time=6), faults.kill("validating")],
 )
 def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run: Run, fault: str):
     straight = run.copy("straight")

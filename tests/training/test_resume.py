@@ -18,7 +18,6 @@ from config import Config
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
-from tests.helpers.options import slow
 from tests.helpers.runs import assert_same_state, checkpoints, last_state, metrics
 from tests.helpers.states import TOKENIZER, make_facts, make_state
 from translate_ddp.data import tokenizer
@@ -285,7 +284,8 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
     assert run_id(folder) == second
 
 
-@pytest.mark.parametrize("flags", [[], *slow(["--max_steps", "2"])])
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [[], ["--max_steps", "2"]])
 def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(
     run: Run, flags: list[str]
 ):
@@ -300,6 +300,7 @@ def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(
     assert "Resuming from" in again and len(checkpoints(other.folder)) == 1
 
 
+@pytest.mark.slow
 def test_validation_at_max_steps_is_kept_when_the_run_goes_on(run: Run):
     run.start("--max_steps", "2").succeed()
     before = metrics(run.folder)

@@ -119,6 +119,7 @@ def test_durations_have_at_most_two_units(seconds: float, text: str):
     assert describe_seconds(seconds) == text
 
 
+@pytest.mark.slow
 def test_epoch_has_the_same_number_in_progress_messages_and_status(run: Run):
     output = run.start("--max_steps", "20").succeed()
     position = last_state(run.folder)["position"]

@@ -48,6 +48,7 @@ def files_with_canary(folder: Path) -> list[Path]:
     return [path for path in files if b"CANARY" in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_offline_run_stores_what_was_logged_and_no_secret(tmp_path: Path):
     output = run_with_canaries(tmp_path, {})
     assert "status: W&B offline, no API key" in output
