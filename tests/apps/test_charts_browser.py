@@ -10,7 +10,10 @@ from tests.helpers.browser import Browser
 from translate_ddp.apps.reporting.page_template import Curves, HeatMap, Page, Section, render_page
 from translate_ddp.apps.reporting.svg_charts import Mark, Series, lines
 
-pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(browser.COMMAND is None, reason="Chromium is not installed"),
+]
 HOSTILE = "<img src=x onerror=\"document.title='x'\"><script>document.title='x'</script>"
 SERIES = [
     Series("training", [8.5, 4.25, 2], [0, 500, 1000]),

@@ -138,6 +138,7 @@ def test_best_peer_of_bf16_may_be_in_fp32():
     assert best_peer("translate_ddp, fp32, 1 x 2", {ours: 9.0, bf16: 4.0}) is None
 
 
+@pytest.mark.slow
 def test_one_micro_batch_has_exactly_these_target_positions(tmp_path: Path):
     setup = Setup(cpu=True, deadline=0, folder=tmp_path)
     flags = setup.flags("base", batch_tokens=816, max_tokens=816)

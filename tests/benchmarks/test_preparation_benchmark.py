@@ -78,6 +78,7 @@ def test_own_preparation_is_measured_until_its_second_start(tmp_path: Path):
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".de", ".en", ".jsonl"]
 
 
+@pytest.mark.slow
 def test_another_version_is_measured_with_its_own_modules(tmp_path: Path):
     task = provide_task(PreparationBenchmark(tmp_path), 9, tmp_path)
     for name in ("benchmarks", "benchmarks/preparers", "translate_ddp"):

@@ -117,6 +117,7 @@ def train_slowly_on_rank_1(flags: list[str]) -> None:
     processes.run_train(flags)
 
 
+@pytest.mark.slow
 def test_error_of_all_ranks_is_no_preemption_for_a_late_rank(run: Run):
     # The launcher signals the late rank once the first one has exited: that is no stop request.
     run.start("--max_steps", "4").succeed()

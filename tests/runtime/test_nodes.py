@@ -190,6 +190,7 @@ def test_folder_of_a_shared_disk_may_have_another_path_on_each_node(
     assert not list(folders[0].glob(".received*"))
 
 
+@pytest.mark.slow
 def test_nodes_with_different_corpora_train_nothing(
     nodes: Nodes, tiny_run: list[str], disks: list[Path], tmp_path: Path
 ):

@@ -16,8 +16,8 @@ from tests.helpers.runs import last_state
 STOPS = [
     # point and rank             ranks
     (faults.request("term", "batch", time=7, rank=1), 2),
-    (faults.request("term", "writing", time=150), 1),
     *slow(
+        (faults.request("term", "writing", time=150), 1),
         (faults.request("hup", "published"), 1),
         (faults.request("usr1", "batch", time=7, rank=0), 2),
         (faults.request("int", "gradients", time=7, rank=1), 2),
@@ -80,11 +80,12 @@ def test_signal_before_the_first_step_exits_at_once(run: Run, signal: str, point
     run.assert_uninterrupted(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
         faults.several(faults.request("term", "tokenizing", rank=0), faults.hang("tokenizing")),
-        *slow(faults.request("term", "batch", time=7, rank=1)),
+        faults.request("term", "batch", time=7, rank=1),
     ],
 )
 def test_exit_code_after_a_request_to_stop_can_be_chosen(run: Run, fault: str):
@@ -145,6 +146,7 @@ def test_max_minutes_stops_like_a_signal(run: Run):
     assert run.status["state"] == "preempted"
 
 
+@pytest.mark.slow
 def test_stop_after_a_failed_save_saves_again(run: Run):
     fault = faults.several(
         faults.full_disk("syncing", time=2),

@@ -188,6 +188,7 @@ def compile_and_hang(folder: str) -> None:
     in_step_3(compile_for_long, folder, timeout_seconds=0.5)
 
 
+@pytest.mark.slow
 def test_only_phases_and_library_calls_without_a_timeout_may_take_longer(tmp_path: Path):
     job = processes.start(compile_and_hang, tmp_path, 1, None, str(tmp_path))
     assert job.wait() == [75]
@@ -288,6 +289,7 @@ def close_stderr() -> None:
     os.close(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("break_stderr", [fill_stderr, close_stderr])
 def test_full_or_closed_stderr_does_not_delay_the_end(
     tmp_path: Path, break_stderr: Callable[[], None]

@@ -165,6 +165,7 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
         assert str(raised.value).count("requested") == (3 if flags is several else 1)
 
 
+@pytest.mark.slow
 def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Run, file: Path):
     before = checkpoints(finished.folder)
     output = finished.start("--init_from", str(file), "--num_epochs", "3").fail()

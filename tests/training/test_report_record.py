@@ -14,7 +14,6 @@ from markupsafe import escape
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
-from tests.helpers.options import slow
 from tests.helpers.runs import checkpoints, records, validations
 from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
@@ -124,7 +123,8 @@ def test_run_killed_at_a_record_ends_with_the_samples_of_an_undisturbed_one(run:
     assert found.problems == []
 
 
-@pytest.mark.parametrize("rank", [0, *slow(1)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
 def test_failure_of_a_rank_is_on_the_last_page(run: Run, rank: int):
     # With rank 1, the watchdog thread of rank 0 ends its process.
     assert 1 in start(run, size=2, fault=faults.error("batch", time=5, rank=rank)).wait()
