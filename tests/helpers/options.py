@@ -1,7 +1,6 @@
-"""Options of pytest: `--all`, `--record` and `--no_skips`."""
+"""Options of pytest: which tests run, and what is written about them."""
 
 import json
-from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +12,15 @@ from pytest import CollectReport, TestReport
 Report = TypeVar("Report", CollectReport, TestReport)
 
 DURATIONS = Path(__file__).parents[1] / "durations.json"  # seconds of each test that takes long
-RECORDED_SECONDS = 0.5
-IS_SLOW = pytest.StashKey[dict[str, bool]]()  # by the name of each test, before the choice
+RECORDED_SECONDS = 1.0
+IS_SLOW = pytest.StashKey[dict[str, bool]]()  # for each test, before the choice
+PASSED = "translate_ddp/passed"  # tests of the last run, in the cache of pytest
+OPTIONS = {
+    "--all": "run the tests marked slow, too",
+    "--not_passed": "run the tests that the last run skipped or lacked, or that failed",
+    "--no_skips": "a test that is skipped fails",
+    "--record": "write tests/durations.json; with --all",
+}
 
 
 def slow(*cases: Any) -> list[ParameterSet]:
@@ -24,44 +30,46 @@ def slow(*cases: Any) -> list[ParameterSet]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="run the tests marked slow, too")
-    parser.addoption("--record", action="store_true", help="write tests/durations.json; with --all")
-    parser.addoption("--no_skips", action="store_true", help="a test that is skipped fails")
+    for name, text in OPTIONS.items():
+        parser.addoption(name, action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("record") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder())
+    if not hasattr(config, "workerinput"):  # the process that receives the reports of all
+        config.pluginmanager.register(Recorder(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out slow tests, except with --all or -m, and where a test is named."""
     slow = {item.nodeid: item.get_closest_marker("slow") is not None for item in items}
     config.stash[IS_SLOW] = slow
-    chosen = config.getoption("all") or config.getoption("markexpr")
-    if chosen or any("::" in argument for argument in config.args):
-        return
-    config.hook.pytest_deselected(items=[item for item in items if slow[item.nodeid]])
-    items[:] = [item for item in items if not slow[item.nodeid]]
+    left_out = set[str]()
+    named = config.getoption("markexpr") or any("::" in argument for argument in config.args)
+    if not (named or config.getoption("all")):
+        left_out |= {name for name in slow if slow[name]}
+    if config.getoption("not_passed"):
+        left_out |= set(config.cache.get(PASSED, []))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 class Recorder:
-    """Writes the seconds of the tests; those of shared fixtures do not count."""
+    """Keeps which tests passed, and their seconds without fixtures."""
 
-    def __init__(self) -> None:
-        self.seconds = defaultdict[str, float](float)
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.seconds = config, dict[str, float]()
 
     def pytest_runtest_logreport(self, report: TestReport) -> None:
-        if report.when == "call":
-            self.seconds[report.nodeid] += report.duration
+        if report.when == "call" and report.passed:
+            self.seconds[report.nodeid] = round(report.duration, 1)
 
     def pytest_sessionfinish(self) -> None:
-        long = {
-            name: round(seconds, 1)
-            for name, seconds in sorted(self.seconds.items())
-            if seconds >= RECORDED_SECONDS
-        }
-        DURATIONS.write_text(json.dumps(long, indent=0) + "\n", encoding="utf-8")
+        before = self.config.cache.get(PASSED, []) if self.config.getoption("not_passed") else []
+        self.config.cache.set(PASSED, sorted({*before, *self.seconds}))
+        if self.config.getoption("record"):
+            long = {name: each for name, each in self.seconds.items() if each >= RECORDED_SECONDS}
+            text = json.dumps(long, indent=0, sort_keys=True) + "\n"
+            DURATIONS.write_text(text, encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)
