@@ -69,16 +69,16 @@ def test_precision_may_change_on_resume(run: Run):
 
 @pytest.mark.slow
 def test_stop_waits_for_a_finite_step(run: Run):
-    # The state after a step that is not finite is not saved, that after the next finite one is.
+    # Ranks read the request one or two steps later, still before the next finite step, the tenth.
     straight = run.copy("straight")
-    straight.start(fault=faults.nan("loss", time=6, until=8)).succeed()
+    straight.start(fault=faults.nan("loss", time=6, until=10)).succeed()
     output = run.start(
         fault=faults.several(
-            faults.nan("loss", time=6, until=8), faults.request("term", "batch", time=6)
+            faults.nan("loss", time=6, until=10), faults.request("term", "batch", time=6)
         )
     ).succeed()
-    assert "step 8, on request (SIGTERM), and saved" in output
-    assert run.saved_steps == [4, 8]
+    assert "step 10, on request (SIGTERM), and saved" in output
+    assert run.saved_steps == [4, 10]
     run.start().succeed()
     assert_same_run(straight.folder, run.folder)
 
