@@ -36,10 +36,6 @@ MICRO_BATCH = (
                 f"step 5, computing gradients, {MICRO_BATCH}",
             ),
             (
-                faults.out_of_memory("updated", time=5, rank=1),
-                "step 5, updating weights: lower --max_tokens, choose a smaller",
-            ),
-            (
                 faults.out_of_memory("validating", rank=0),
                 "step 15, validating: lower --max_tokens, choose a smaller",
             ),

@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests import faults
 from tests.helpers import processes
 from tests.helpers.faults import Run
+from tests.helpers.nodes import resume, wait_until_stopped
 from tests.helpers.options import slow
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
@@ -141,33 +141,27 @@ def move(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("lose", "size"),
+    "lose",
     [
-        (lambda folder: (folder / ".lock").unlink(), 1),  # a second run could write to it
-        *slow(
-            (lambda folder: shutil.copytree(move(folder), folder), 1),
-            (shutil.rmtree, 2),
-            (lambda folder: move(folder).with_name(folder.name).mkdir(), 1),
-        ),
+        lambda folder: (folder / ".lock").unlink(),  # a second run could write to it
+        *slow(lambda folder: shutil.copytree(move(folder), folder), shutil.rmtree),
     ],
-    ids=["only its lock", "copied", "deleted", "made anew"],
+    ids=["only its lock", "copied", "deleted"],
 )
 def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
-    run: Run, tmp_path: Path, lose: Callable[[Path], object], size: int
+    run: Run, tmp_path: Path, lose: Callable[[Path], object]
 ):
-    stop = {
-        VARIABLE: faults.stop("batch", time=19, rank=0)
-    }  # after the saves of step 16 and of the first epoch
-    job = processes.train(run.flags, tmp_path, size, **stop)
-    state = Path(f"/proc/{job.ranks[0].pid}/stat")
-    processes.wait_until(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", job.text)
+    # After the saves of step 16 and of the first epoch.
+    job = processes.train(run.flags, tmp_path, **{VARIABLE: faults.stop("batch", time=19)})
+    pid = job.ranks[0].pid
+    wait_until_stopped(pid)
     lose(run.folder)
-    job.signal(signal.SIGCONT)
+    resume(pid)
     output = job.fail()
     assert output.count(f"error: {run.folder} or its .lock was deleted or moved during") == 1
     assert run.status["state"] == "failed" and "deleted or moved" in run.status["reason"]
-    assert "Resuming from " in run.start(size=size).succeed()
-    run.assert_uninterrupted(size)
+    assert "Resuming from " in run.start().succeed()
+    run.assert_uninterrupted()
 
 
 # --- the lock ---

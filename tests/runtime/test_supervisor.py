@@ -239,7 +239,6 @@ def wait_for_ever(folder: str, stage: str) -> None:
     [
         ([1], "Rank 1 is lost", "starting"),
         *slow(
-            ([1], "Rank 1 is lost", "training"),
             ([2, 3], "Ranks 2, 3 are lost", "training"),  # a node
             # Rank 0 serves the store.
             ([0], "Rank . lost its connection to the others' store", "starting"),
