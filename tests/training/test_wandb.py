@@ -86,20 +86,6 @@ def test_online_run_sends_what_was_logged_and_no_secret(tmp_path: Path, wandb_se
 
 
 @pytest.mark.slow
-def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
-    (tmp_path / "run").mkdir()
-    record = b'{"step": 10}\n'
-    size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
-    offset = LogOffset(size, hashlib.sha256(record).hexdigest())
-    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset)
-    run_child(command, environment(tmp_path))
-    stored = stored_run(tmp_path, "offline-run-*")
-    assert (stored["run"][0]["run_id"], stored["run"][0]["resume"]) == ("abc1", True)
-    assert stored_steps(stored) == [20]
-    assert steps(tmp_path / "run") == [10, 20]
-
-
-@pytest.mark.slow
 def test_no_prompt_for_a_key_on_a_terminal(tmp_path: Path):
     command = wandb_child(tmp_path, LOG_ONE_STEP, mode="online")
     code, shown = run_on_terminal(command, environment(tmp_path))
@@ -131,17 +117,22 @@ def test_flag_of_the_mode_overrides_the_environment(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project", ["", "of-the-flag"])
-def test_variables_of_wandb_count_unless_a_flag_is_given(tmp_path: Path, project: str):
+def test_resumed_run_has_the_same_id_and_variables_count_unless_a_flag_is_given(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    record = b'{"step": 10}\n'
+    size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
+    offset = LogOffset(size, hashlib.sha256(record).hexdigest())
     variables = {"WANDB_PROJECT": "own", "WANDB_RUN_GROUP": "own", "WANDB_NAME": "first"}
     variables["WANDB_DIR"] = str(tmp_path / "other" / "run")
-    command = wandb_child(tmp_path, LOG_ONE_STEP, wandb_project=project)
+    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset)
     output = run_child(command, environment(tmp_path, variables)).stdout.decode()
-    assert f"`wandb sync {tmp_path}/other/run/wandb/offline-run-*-r1`" in output
-    run = stored_run(tmp_path / "other", "offline-run-*-r1")["run"][0]
-    found = run["project"], run["run_group"], run["display_name"]
-    assert found == (project or "own", "g1", "first")
-    assert steps(tmp_path / "run") == [20]
+    assert f"`wandb sync {tmp_path}/other/run/wandb/offline-run-*-abc1`" in output
+    stored = stored_run(tmp_path / "other", "offline-run-*-abc1")
+    run = stored["run"][0]
+    assert (run["run_id"], run["resume"]) == ("abc1", True)
+    # The group is that of the flag.
+    assert (run["project"], run["run_group"], run["display_name"]) == ("own", "g1", "first")
+    assert stored_steps(stored) == [20] and steps(tmp_path / "run") == [10, 20]
 
 
 def test_disabled_wandb_is_not_imported(tmp_path: Path):
@@ -159,13 +150,13 @@ LOG_TWO_SAMPLES = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
+@pytest.mark.parametrize("wandb_server", ["hangs"], indirect=True)
 def test_server_that_never_responds_gives_an_offline_run_and_one_message(
     tmp_path: Path, wandb_server: WandbServer
 ):
     command = wandb_child(tmp_path, LOG_ONE_STEP, bounds={"INIT_SECONDS": 1})
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
-    assert bool(wandb_server.received) == (wandb_server.behavior == "hangs")
+    assert wandb_server.received
     message, status = output.splitlines()
     assert message.startswith("W&B cannot go online") and "CANARY" not in message
     assert status.startswith("status: W&B offline, not connected; `wandb sync")
