@@ -309,20 +309,6 @@ def test_gradients_become_ready_layer_by_layer(model: Transformer, dtype: torch.
     assert len(parts) == len(layers) == len(list(model.parameters())) - 2
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_backward_has_no_copies_for_in_place_changes(model: Transformer, dtype: torch.dtype):
-    model.dtype = dtype
-    model.train()
-    loss = Objective(model, LossConfig())(small_batch())["loss"]
-    found, to_visit = set(), [loss.grad_fn]
-    while to_visit:
-        if (node := to_visit.pop()) is not None and node not in found:
-            found.add(node)
-            to_visit += [following for following, _ in node.next_functions]
-    names = {node.name() for node in found}
-    assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
-
-
 @pytest.mark.parametrize("dtype", DTYPES[1:])
 def test_all_activations_but_embeddings_have_16_bits(model: Transformer, dtype: torch.dtype):
     seen: list[torch.dtype] = []

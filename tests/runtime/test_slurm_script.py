@@ -53,16 +53,6 @@ def slurm(tmp_path: Path) -> Script:
     return run
 
 
-def test_script_starts_torchrun_on_every_node(slurm: Script, tmp_path: Path):
-    requests = slurm("finished", "--model_folder", str(tmp_path / "model"))
-    (torchrun,) = [line for line in requests if line.startswith("srun ")]
-    assert torchrun.startswith("srun python launch/torchrun.py ")
-    assert torchrun.endswith(f"train.py --preset base --model_folder {tmp_path / 'model'}")
-    words = torchrun.split()
-    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-endpoint=gpu07:20042"} <= set(words)
-    assert "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2" in words
-
-
 def test_script_passes_the_cpus_of_the_job_to_srun(slurm: Script):
     requests = slurm("", SLURM_CPUS_PER_TASK="6")
     assert any(line.startswith("srun --cpus-per-task=6 ") for line in requests)
