@@ -101,15 +101,6 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
         train_and_decode()
 
 
-def test_columns_are_added_for_a_gpu_only_and_not_by_plain():
-    on_cpu_VD = torch.randn(11, 5)
-    assert kernels.pad_vocabulary(on_cpu_VD) is on_cpu_VD
-    weights_VD = torch.empty(11, 5, device="meta")
-    assert len(kernels.pad_vocabulary(weights_VD)) == 64
-    with kernels.plain():
-        assert kernels.pad_vocabulary(weights_VD) is weights_VD
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
     model = small_model(dtype)

@@ -72,7 +72,7 @@ def test_help_and_errors_do_not_import_torch(
 def test_help_into_a_closed_pipe_prints_no_traceback():
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "translate_ddp", "translate", "--help"]
+    command = [sys.executable, "train.py", "--help"]
     done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")

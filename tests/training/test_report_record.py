@@ -19,7 +19,7 @@ from translate_ddp.run_record import RECORD_FILES, read_run
 from translate_ddp.runtime.fault_injection import VARIABLE
 from translate_ddp.training import report_sink
 from translate_ddp.training import run as run_module
-from translate_ddp.training.run_info import count_steps, short_name
+from translate_ddp.training.run_info import count_steps
 
 
 def train(arguments: list[str]) -> None:
@@ -44,20 +44,6 @@ def train_with_page(arguments: list[str]) -> None:
 def page(folder: Path) -> dict[str, Any]:
     """The last event on the page."""
     return json.loads((folder / "report.html").read_text().splitlines()[-1])
-
-
-@pytest.mark.parametrize(
-    ("dataset", "name"),
-    [
-        ("/data/multi30k/train", "multi30k/train"),
-        ("../train.tsv", "../train.tsv"),
-        ("Helsinki-NLP/opus_books", "Helsinki-NLP/opus_books"),
-        ("demo", "demo"),
-        ("/train", "/train"),
-    ],
-)
-def test_a_corpus_is_named_by_the_end_of_its_path(dataset: str, name: str):
-    assert short_name(dataset) == name
 
 
 @pytest.mark.slow
