@@ -54,16 +54,11 @@ def test_remaining_node_continues_like_one_process_from_the_same_checkpoint(
 ):
     folder, copy = tmp_path / "model", tmp_path / "copy"
     with two_nodes() as nodes:
-        agents = nodes.torchrun(
-            [tiny_run] * 2,
-            tmp_path,
-            nnodes="1:2",
-            options=["--max-restarts=3"],
-            TRANSLATE_DDP_FAULT=faults.stop_after_save(),
-        )
+        fault = faults.stop_after_save()
+        agents = nodes.torchrun(tiny_run, tmp_path, TRANSLATE_DDP_FAULT=fault)
         wait_until(lambda: all(state_of(a.rank()) == "T" for a in agents), lambda: agents[0].text)
         shutil.copytree(folder, copy)
-        agents[1].kill(with_rank=True)
+        agents[1].kill()
         resume(agents[0].rank())
         assert agents[0].wait() == 0, agents[0].text
         assert "ranks  1" in agents[0].text and agents[0].text.count("Resuming from") == 1

@@ -19,6 +19,7 @@ from translate_ddp.runtime.supervisor import Supervisor
 from translate_ddp.runtime.world import raise_descriptor_limit
 
 SIZE, HOST, TIMEOUT_SECONDS = 64, "127.0.0.1", 600.0
+TIMEOUT = timedelta(seconds=TIMEOUT_SECONDS)
 
 
 class CountingStore(dist.Store):
@@ -47,7 +48,7 @@ class CountingStore(dist.Store):
     def multi_set(self, keys: list[str], values: list[str]) -> None:
         self._call("multi_set", keys, values)
 
-    def wait(self, keys: list[str], timeout: timedelta) -> None:
+    def wait(self, keys: list[str], timeout: timedelta = TIMEOUT) -> None:
         self._call("wait", keys, timeout)
 
 

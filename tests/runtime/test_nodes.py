@@ -138,20 +138,6 @@ def test_new_node_resumes_from_the_checkpoint_of_the_other(
 
 
 @pytest.mark.slow
-def test_folder_of_a_shared_disk_may_have_another_path_on_each_node(
-    nodes: Nodes, tiny_run: list[str], undisturbed: Path, tmp_path: Path
-):
-    (tmp_path / "mounted").symlink_to(tmp_path)
-    folders = [tmp_path / "model", tmp_path / "mounted" / "model"]
-    flags = flags_of_nodes([*tiny_run, "--num_epochs", "1"], folders)
-    nodes.train(flags, tmp_path).succeed()
-    output = nodes.train(flags_of_nodes(tiny_run, folders), tmp_path).succeed()
-    assert "Resuming from" in output
-    assert_same_run(folders[0], undisturbed)
-    assert not list(folders[0].glob(".received*"))
-
-
-@pytest.mark.slow
 def test_nodes_with_different_corpora_train_nothing(
     nodes: Nodes, tiny_run: list[str], disks: list[Path], tmp_path: Path
 ):

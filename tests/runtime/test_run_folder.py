@@ -18,8 +18,7 @@ from tests.helpers.options import slow
 from tests.helpers.states import make_state
 from translate_ddp.errors import UserError
 from translate_ddp.runtime import run_folder
-from translate_ddp.runtime.fault_injection import VARIABLE
-from translate_ddp.runtime.files import explain_write_errors, try_lock, write_atomically
+from translate_ddp.runtime.files import try_lock, write_atomically
 from translate_ddp.runtime.run_folder import RunFolder, RunStatus
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig
@@ -107,20 +106,6 @@ def test_file_is_replaced_or_unchanged_if_the_disk_refuses(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
-        (OSError("torn\nat byte 4"), "torn"),
-        (TimeoutError(), "TimeoutError"),
-    ],
-)
-def test_message_of_a_failed_write_has_a_reason(error: OSError, reason: str):
-    with pytest.raises(UserError) as raised, explain_write_errors("out", "Free some."):
-        raise error
-    assert str(raised.value) == f"out cannot be written: {reason}. Free some."
-
-
 def test_two_containers_with_equal_names_and_ids_may_write_a_file_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -152,7 +137,8 @@ def test_a_run_whose_folder_is_gone_saves_everything_and_ends(
     run: Run, tmp_path: Path, lose: Callable[[Path], object]
 ):
     # After the saves of step 16 and of the first epoch.
-    job = processes.train(run.flags, tmp_path, **{VARIABLE: faults.stop("batch", time=19)})
+    stop = faults.stop("batch", time=19)
+    job = processes.train(run.flags, tmp_path, TRANSLATE_DDP_FAULT=stop)
     pid = job.ranks[0].pid
     wait_until_stopped(pid)
     lose(run.folder)

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from tests.helpers.commands import ROOT
 
 Script = Callable[..., list[str]]
+STOPPED = SignalException("Process 7 got signal: 10", signal.SIGUSR1)
 EARLIER = '{\n "state": "preempted",\n "pid": 1\n}\n'
 
 
@@ -71,7 +73,7 @@ def test_job_is_queued_again_if_it_was_preempted_or_lost_a_process_after_it_had_
     assert ("scontrol requeue 42" in requests) == again
 
 
-@pytest.mark.parametrize("error", [SignalException("Process 7 got signal: 10", 10), ValueError()])
+@pytest.mark.parametrize("error", [STOPPED, ValueError()])
 def test_torchrun_ends_after_a_signal_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ):

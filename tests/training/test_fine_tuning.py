@@ -104,17 +104,17 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 @pytest.mark.slow
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
-    straight.start(size=2).succeed()
-    child.start(size=2, fault=faults.kill("published", rank=0)).kill_rest()
+    straight.start().succeed()
+    child.start(fault=faults.kill("published")).kill_rest()
     file.unlink()
-    output = child.start(size=2).succeed()
+    output = child.start().succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
     assert f"--init_from {file} is for new runs: it was not read." in output
     assert "Changed" not in output and "This run has finished" not in output
     assert_same_run(straight.folder, child.folder)
     # The settings that the run has written are usable as they are.
     yaml = child.folder / "config.yaml"
-    again = processes.train(["--config", str(yaml)], child.folder, size=2).succeed()
+    again = processes.train(["--config", str(yaml)], child.folder).succeed()
     assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 

@@ -20,7 +20,6 @@ KILLS = [
     (faults.kill("published", time=2), 1),
     *slow(
         (faults.kill("validating", rank=0), 2),
-        (faults.kill("updated", time=6, rank=1), 2),
         (faults.kill("saving"), 1),
         (faults.kill("syncing", time=2), 1),
         (faults.kill("renaming", time=2), 1),

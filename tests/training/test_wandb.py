@@ -156,28 +156,20 @@ def test_server_that_never_responds_gives_an_offline_run_and_one_message(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("wandb_server", "upload_seconds", "end", "reason"),
-    [
-        ("shuts down after init", 0.5, "logbook.close()", "Timed out finishing run"),
-        ("hangs after init", 24, "logbook.close(seconds=0.5)", "no result after 0.5 s"),
-    ],
-    indirect=["wandb_server"],
-)
+@pytest.mark.parametrize("wandb_server", ["shuts down after init"], indirect=True)
 def test_server_lost_during_the_run_costs_one_message_and_no_record(
-    tmp_path: Path, wandb_server: WandbServer, upload_seconds: float, end: str, reason: str
+    tmp_path: Path, wandb_server: WandbServer
 ):
-    script = f"""
+    script = """
         for step in range(10, 60, 10):
-            logbook.log(step, {{"train/loss": 1.5}})
-        {end}
+            logbook.log(step, {"train/loss": 1.5})
     """
-    bounds = {"WANDB_UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
+    bounds = {"WANDB_UPLOAD_SECONDS": 0.5, "TEARDOWN_SECONDS": 0.5}
     command = wandb_child(tmp_path, script, bounds=bounds)
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
     status, message = output.splitlines()
     assert status.startswith("status: W&B online (")
-    assert message.startswith(f"W&B stopped (TimeoutError: {reason}")
+    assert message.startswith("W&B stopped (TimeoutError: Timed out finishing run")
     assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads its records" in message
     assert "CANARY" not in message
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
