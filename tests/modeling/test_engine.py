@@ -69,7 +69,7 @@ def test_translations_are_those_of_each_source_alone_in_order(beam_width: int):
         for name, parameter in model.named_parameters():
             if "cross_attention" in name:
                 parameter.mul_(4)
-    sources = [torch.randint(4, VOCABULARY, (1 + n % 9,)).tolist() for n in range(18)]
+    sources = [torch.randint(4, VOCABULARY, (1 + n % 9,)).tolist() for n in range(27)]
 
     def translate(some: list[list[int]], max_tokens: int) -> list[list[int]]:
         found = decode(model, some, beam_width=beam_width, max_tokens=max_tokens)
