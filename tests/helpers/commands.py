@@ -30,13 +30,6 @@ def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def outputs_of(jobs: list[subprocess.Popen[str]]) -> list[str]:
-    """Wait, require exit code 0 of every job, and return what each has printed."""
-    outputs = [job.communicate(timeout=processes.SECONDS)[0] for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * len(jobs), outputs
-    return outputs
-
-
 def translate_ddp(folder: Path, *words: str) -> tuple[int, str]:
     """The exit code and the output of that command, in a process that has imported everything."""
     job = processes.start(run_translate_ddp, folder, 1, None, words)

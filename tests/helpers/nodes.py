@@ -43,9 +43,9 @@ class Agent:
             self.known_rank = next(children, self.known_rank)
         return self.known_rank
 
-    def kill(self, with_rank: bool) -> None:
-        """Send SIGKILL to torchrun, with its rank or without it."""
-        for pid in [self.rank(), self.process.pid] if with_rank else [self.process.pid]:
+    def kill(self) -> None:
+        """Send SIGKILL to the rank and to torchrun."""
+        for pid in (self.rank(), self.process.pid):
             os.kill(pid, signal.SIGKILL)
 
     def wait(self) -> int:
@@ -75,25 +75,17 @@ class Nodes:
     def are_linked(self) -> bool:
         return bool(self.namespaces)
 
-    def torchrun(
-        self,
-        flags: Sequence[Sequence[str]],
-        folder: Path,
-        nnodes: str = "2",
-        options: Sequence[str] = (),
-        **environ: str,
-    ) -> list[Agent]:
-        """`torchrun train.py` on both nodes, each with its own flags; the output is in `folder`."""
+    def torchrun(self, flags: list[str], folder: Path, **environ: str) -> list[Agent]:
+        """`torchrun train.py` on one or both nodes; the output is in `folder`."""
         endpoint = f"{self.addresses[0]}:{processes.free_port()}"
         agents = []
         for node, address in enumerate(self.addresses):
             # torchrun finds the host by its name, which is not the name of these addresses.
             conf = f"is_host={int(node == 0)},last_call_timeout=30"
             words = [
-                *(*TORCHRUN, f"--nnodes={nnodes}", "--nproc-per-node=1"),
+                *(*TORCHRUN, "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3"),
                 *("--rdzv-backend=c10d", "--rdzv-id=test", f"--rdzv-endpoint={endpoint}"),
-                *(f"--rdzv-conf={conf}", f"--local-addr={address}", *options),
-                *("train.py", *flags[node]),
+                *(f"--rdzv-conf={conf}", f"--local-addr={address}", "train.py", *flags),
             ]
             agents.append(self.start_agent(node, words, folder, **environ))
         return agents

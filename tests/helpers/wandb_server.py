@@ -15,9 +15,7 @@ import pytest
 from tests.helpers.children import child
 
 KEY = "CANARYkey" * 5
-Behavior = Literal[
-    "works", "is gone", "rejects keys", "hangs", "hangs after init", "shuts down after init"
-]
+Behavior = Literal["works", "rejects keys", "hangs", "hangs after init", "shuts down after init"]
 
 
 class WandbServer(ThreadingHTTPServer):
@@ -119,8 +117,6 @@ class Handler(BaseHTTPRequestHandler):
 def wandb_server(request: pytest.FixtureRequest) -> Iterator[WandbServer]:
     """A server that works, or has the behavior that is the fixture's parameter."""
     with WandbServer(getattr(request, "param", "works")) as server:
-        if server.behavior == "is gone":
-            server.close()
         yield server
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from tests.helpers.chains import LATTICE, ChainState
 from tests.helpers.models import VOCABULARY, decode, random_ids, small_model
@@ -13,7 +12,6 @@ from tests.helpers.options import slow
 from translate_ddp.data.dataset import Ragged
 from translate_ddp.data.tokenizer import EOS, PAD, SOS, Tokenizer, train_tokenizer
 from translate_ddp.errors import UserError
-from translate_ddp.modeling import kernels
 from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.engine import (
     TorchEngine,
@@ -21,7 +19,7 @@ from translate_ddp.modeling.engine import (
     cross_attention,
     ready_to_decode,
 )
-from translate_ddp.modeling.kernels import Linear, PackedWeights
+from translate_ddp.modeling.kernels import PackedWeights
 from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.modeling.transformer import DecoderLayer, Transformer
 from translate_ddp.settings import TokenizerConfig
@@ -188,43 +186,6 @@ def test_ready_to_decode_does_not_change_the_model(model: Transformer, dtype: to
         assert not any(parameter.requires_grad for parameter in ready.parameters())
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     assert all(p.requires_grad and p.dtype == torch.float32 for p in model.parameters())
-
-
-@pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available()
-    or torch.cpu.get_capabilities().get("architecture") != "x86_64",
-    reason="not an x86 CPU, or torch without oneDNN",
-)
-@pytest.mark.parametrize(
-    ("dtype", "has_bf16", "packs"),
-    [
-        (torch.float32, False, True),
-        (torch.bfloat16, True, True),
-        (torch.bfloat16, False, False),
-        (torch.float16, True, False),
-    ],
-)
-def test_all_products_are_packed_in_a_dtype_that_the_cpu_has(
-    model: Transformer,
-    dtype: torch.dtype,
-    has_bf16: bool,
-    packs: bool,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    if dtype == torch.bfloat16 and has_bf16 > kernels.has_bf16(CPU):
-        pytest.skip("a CPU without bf16")
-    monkeypatch.setattr(kernels, "has_bf16", lambda device: has_bf16)
-    monkeypatch.setattr(kernels, "is_mkl_slow", lambda: True)
-    linear = sum(isinstance(module, Linear) for module in model.modules())
-    model.dtype = dtype
-    ready = ready_to_decode(model)
-    kinds = [type(module) for module in ready.modules()]
-    # Of two layers a side: queries, keys and values of a layer, and all layers' keys and values of
-    # the source, are one product; the logits are one more.
-    products = linear - 4 - 1 + 1
-    assert kinds.count(PackedWeights) == (products if packs else 0)
-    assert kinds.count(nn.Identity) == 5
-    assert ready_to_decode(ready) is ready
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, TypeError])

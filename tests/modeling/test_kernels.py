@@ -101,15 +101,6 @@ def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytes
         train_and_decode()
 
 
-def test_columns_are_added_for_a_gpu_only_and_not_by_plain():
-    on_cpu_VD = torch.randn(11, 5)
-    assert kernels.pad_vocabulary(on_cpu_VD) is on_cpu_VD
-    weights_VD = torch.empty(11, 5, device="meta")
-    assert len(kernels.pad_vocabulary(weights_VD)) == 64
-    with kernels.plain():
-        assert kernels.pad_vocabulary(weights_VD) is weights_VD
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fast_model_gives_loss_and_gradients_of_plain_model(dtype: torch.dtype):
     model = small_model(dtype)
@@ -307,20 +298,6 @@ def test_gradients_become_ready_layer_by_layer(model: Transformer, dtype: torch.
     parts = [part for name in layers for part in backwards if name.startswith(part)]
     assert [part for part, _ in groupby(parts)] == backwards
     assert len(parts) == len(layers) == len(list(model.parameters())) - 2
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_backward_has_no_copies_for_in_place_changes(model: Transformer, dtype: torch.dtype):
-    model.dtype = dtype
-    model.train()
-    loss = Objective(model, LossConfig())(small_batch())["loss"]
-    found, to_visit = set(), [loss.grad_fn]
-    while to_visit:
-        if (node := to_visit.pop()) is not None and node not in found:
-            found.add(node)
-            to_visit += [following for following, _ in node.next_functions]
-    names = {node.name() for node in found}
-    assert "ReluBackward0" in names and not any("CopySlices" in name for name in names)
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:])

@@ -1,55 +1,88 @@
-"""The control plane makes the same few requests with any number of ranks, and prints once.
+"""The control plane makes the same few requests with any number of ranks, without polling.
 
-A real store in one process, and threads as ranks: `tests/helpers/many_ranks.py`.
+A real store in one process, and threads as ranks.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
 import pytest
+import torch.distributed as dist
 
-from tests.helpers.many_ranks import Simulation, simulate
+from translate_ddp.runtime import peers as module
+from translate_ddp.runtime.launch import Launch
+from translate_ddp.runtime.peers import Peers, Rendezvous
+from translate_ddp.runtime.supervisor import Supervisor
+from translate_ddp.runtime.world import raise_descriptor_limit
 
-SIZE, LOST = 64, 32
-pytestmark = pytest.mark.slow  # one simulation for all
+SIZE, HOST, TIMEOUT_SECONDS = 64, "127.0.0.1", 600.0
+TIMEOUT = timedelta(seconds=TIMEOUT_SECONDS)
 
 
-@pytest.fixture(scope="module")
-def simulation() -> Simulation:
-    return simulate(SIZE)
+class CountingStore(dist.Store):
+    """Passes requests on to a store, and counts them by method and first part of the key."""
+
+    def __init__(self, store: dist.Store) -> None:
+        super().__init__()
+        self._store = store
+        self.counts: Counter[str] = Counter()
+
+    def _call(self, method: str, key: str | Sequence[str], *values: Any) -> Any:
+        first = key if isinstance(key, str) else key[0]
+        parts = [part for part in first.split("/") if not part.isdigit() and len(part) < 32]
+        self.counts[f"{method} {parts[-1] if parts else 'name'}"] += 1
+        return getattr(self._store, method)(key, *values)
+
+    def set(self, key: str, value: str) -> None:
+        self._call("set", key, value)
+
+    def get(self, key: str) -> bytes:
+        return self._call("get", key)
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return self._call("multi_get", keys)
+
+    def multi_set(self, keys: list[str], values: list[str]) -> None:
+        self._call("multi_set", keys, values)
+
+    def wait(self, keys: list[str], timeout: timedelta = TIMEOUT) -> None:
+        self._call("wait", keys, timeout)
 
 
-def test_ranks_meet_in_a_constant_number_of_requests_without_polling(simulation: Simulation):
-    main, *others = simulation.ranks
-    assert main.first.counts == {
+def requests_of(port: int, rank: int) -> tuple[Counter[str], Counter[str]]:
+    """What a rank requests to meet the others, and for a heartbeat."""
+    launch = Launch(rank, SIZE)
+    first = CountingStore(dist.TCPStore(HOST, port, is_master=False))
+    name = Rendezvous(launch, TIMEOUT_SECONDS).agree_on_name(first)
+    second = dist.TCPStore(HOST, port, is_master=False)
+    store = CountingStore(dist.PrefixStore(f"{name}/peers", second))
+    Supervisor(launch).exchange_once(Peers(store, rank, SIZE))
+    return first.counts, store.counts
+
+
+@pytest.mark.slow
+def test_ranks_meet_and_send_heartbeats_in_a_constant_number_of_requests(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    # On a slow machine, ranks would print notices, and make more requests.
+    for name in ("CONFIRMATION_SECONDS", "KEY_WAIT_SECONDS", "REPLY_SECONDS"):
+        monkeypatch.setattr(module, name, TIMEOUT_SECONDS)
+    raise_descriptor_limit()
+    server = dist.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
+    with ThreadPoolExecutor(SIZE) as pool:
+        found = list(pool.map(lambda rank: requests_of(server.port, rank), range(SIZE)))
+    (main, _), *others = found
+    assert main == {
         "multi_set termination": 1,  # creates all keys
         "wait request": 1,
         "multi_get request": 1,
         "multi_set reply": 1,
         "wait confirmed": 1,
     }
-    for rank in others:
-        assert rank.first.counts == {
-            "set request": 1,
-            "wait reply": 1,
-            "get reply": 1,
-            "set confirmed": 1,
-        }
-
-
-def test_heartbeats_and_the_end_of_a_rank_are_a_few_requests(simulation: Simulation):
-    for rank in simulation.ranks:
-        assert rank.heartbeat == {"set heartbeat": 1, "multi_get termination": 1}
-        # Less where the termination of another rank was read first.
-        assert rank.verdict.total() <= 3
-        assert rank.verdict.keys() <= {"multi_get heartbeat", "compare_set termination"}
-
-
-def test_one_message_names_the_lost_rank_and_every_other_rank_exits(simulation: Simulation):
-    [message] = [text for text in simulation.messages if text.startswith("error: ")]
-    assert message.startswith(f"error: Rank {LOST} is lost at ")
-    stacks = [text for text in simulation.messages if text.startswith("Stack of rank ")]
-    assert len(stacks) == len(simulation.messages) - 1 == SIZE - 1
-    assert simulation.codes == [75] * (SIZE - 1)
-
-
-def test_a_rank_has_two_connections_to_the_store(simulation: Simulation):
-    ends = 2  # of a connection: the store is in the same process
-    assert simulation.descriptors == 2 * ends * SIZE
+    for met, _ in others:
+        assert met == {"set request": 1, "wait reply": 1, "get reply": 1, "set confirmed": 1}
+    for _, heartbeat in found:
+        assert heartbeat == {"set heartbeat": 1, "multi_get termination": 1}

@@ -12,13 +12,12 @@ from tests.helpers import processes
 from tests.helpers.models import decode, small_model
 from tests.helpers.options import slow
 from tests.helpers.runs import last_state
-from translate_ddp.data.batches import Batch, Step
+from translate_ddp.data.batches import Batch
 from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
-from translate_ddp.training.step import OptimizerStep
 from translate_ddp.training.trainer import Trainer
 
 MICRO_BATCH = (
@@ -34,10 +33,6 @@ MICRO_BATCH = (
             (
                 faults.out_of_memory("loss", time=6, rank=1),
                 f"step 5, computing gradients, {MICRO_BATCH}",
-            ),
-            (
-                faults.out_of_memory("updated", time=5, rank=1),
-                "step 5, updating weights: lower --max_tokens, choose a smaller",
             ),
             (
                 faults.out_of_memory("validating", rank=0),
@@ -101,22 +96,6 @@ def test_only_out_of_memory_errors_of_libraries_are_recognized(message: str):
     assert is_out_of_memory(type("AcceleratorError", (RuntimeError,), {})(message))
     assert not is_out_of_memory(ValueError(message))
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
-
-
-def warm_up_with_check(flags: list[str]) -> None:
-    compute_gradients = OptimizerStep.compute_gradients
-
-    def check(self: OptimizerStep, step: Step, global_step: int = 0) -> dict[str, torch.Tensor]:
-        assert len(self.optimizer.state) == len(list(self.objective.parameters()))
-        return compute_gradients(self, step, global_step)
-
-    OptimizerStep.compute_gradients = check
-    processes.run_train(flags)
-
-
-def test_warm_up_runs_with_allocated_moments(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--max_steps", "1"]
-    processes.start(warm_up_with_check, tmp_path, 1, None, flags).succeed()
 
 
 def train_with_little_memory(flags: list[str]) -> None:

@@ -41,11 +41,10 @@ def save_gradients(flags: list[str], folder: str) -> None:
         torch.save(gradients(flags, world), Path(folder) / f"{world.rank}.pt")
 
 
-@pytest.mark.parametrize("more", ["100", *slow("50", "20", "50 --perturb")])
+@pytest.mark.parametrize("more", ["100", *slow("50 --perturb")])
 def test_two_ranks_give_the_gradients_of_one(tiny_run: list[str], tmp_path: Path, more: str):
     # The ranks' shards of a step differ in tokens. At 50 some also differ in their number of
-    # passes, which hangs or gives wrong sums unless only the last pass synchronizes; at 20 all
-    # have several passes.
+    # passes, which hangs or gives wrong sums unless only the last pass synchronizes.
     flags = [*tiny_run, "--dropout", "0", "--seq_len", "20", "--max_tokens", *more.split()]
     expected = gradients(flags, World())
     processes.start(save_gradients, tmp_path, 2, None, flags, str(tmp_path)).succeed()

@@ -86,15 +86,6 @@ def test_cancelled_job_saves_and_is_not_queued_again(
     assert job.show("Restarts") == "0" and "Traceback" not in job.text
 
 
-def test_failed_job_is_not_queued_again(cluster: Cluster, tiny_run: list[str], tmp_path: Path):
-    (tmp_path / "model").mkdir()
-    # Of an earlier start: this one fails before it writes its own.
-    (tmp_path / "model" / "STATUS.json").write_text('{\n "state": "preempted"\n}\n')
-    job = submit(cluster, tmp_path, [*tiny_run, "--batch_tokens", "none"])
-    job.wait_for("FAILED")
-    assert job.show("Restarts") == "0" and "batch_tokens" in job.text
-
-
 def test_job_that_lost_a_node_is_queued_again_and_ends_like_an_undisturbed_run(
     cluster: Cluster, tiny_run: list[str], undisturbed: Path, tmp_path: Path
 ):

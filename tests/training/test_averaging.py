@@ -16,6 +16,7 @@ from tests.helpers.runs import (
     assert_same_state,
     assert_same_tree,
     checkpoints,
+    last_state,
     metrics,
     records,
     validations,
@@ -139,14 +140,20 @@ def test_run_that_stopped_within_an_epoch_uses_its_finished_epochs(
     assert "nothing is averaged" in capsys.readouterr().err
 
 
+@pytest.fixture
+def averaging(uninterrupted: Callable[..., Run]) -> Run:
+    """A finished run of three epochs, whose last two are averaged."""
+    return uninterrupted(1, 3, "--average", "2")
+
+
 @pytest.mark.slow
-def test_setting_of_the_run_holds_for_latest_and_for_epochs(run: Run, tmp_path: Path):
-    run.start("--average", "2", "--num_epochs", "3", "--best_metric", "loss").succeed()
-    folder = run.folder
+def test_setting_of_the_run_holds_for_latest_and_for_epochs(averaging: Run, tmp_path: Path):
+    folder = averaging.folder
+    best = last_state(folder)["position"]["best_epoch"]
     assert_average(Translator.open(str(folder)), folder, 2, 3)
     assert_average(Translator.open(str(folder), "2"), folder, 1, 2)
     assert_average(Translator.open(str(folder), average=1), folder, 3)
-    assert_average(Translator.open(str(folder), "best"), folder, 3)
+    assert_average(Translator.open(str(folder), "best"), folder, best)
     assert_average(Translator.open(str(folder), str(epoch_file(folder, 2))), folder, 2)
     code, output = translate_ddp(tmp_path, "translate", *LINES, "--model_folder", str(folder))
     expected = Translator.open(str(folder), average=2).translate(LINES)
@@ -159,25 +166,26 @@ def averages(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_run_validates_its_average_once_and_its_weights_stay_the_same(
-    run: Run, uninterrupted: Callable[..., Run], tmp_path: Path
+    run: Run, averaging: Run, uninterrupted: Callable[..., Run], tmp_path: Path
 ):
-    flags = ["--average", "2", "--num_epochs", "3"]
-    output = run.start(*flags).succeed()
-    assert_same_state(uninterrupted(1, 3).folder, run.folder)
-    [record] = averages(run.folder)
+    assert_same_state(uninterrupted(1, 3).folder, averaging.folder)
+    [record] = averages(averaging.folder)
     scores = {n.partition("/")[2]: v for n, v in record.items() if n.startswith("validation_")}
     assert scores.keys() == {metric.name for metric in METRICS}
     assert record["step"] == 45 and record["epoch"] == 3
-    assert len(validations(run.folder, "loss")) == 3
+    assert len(validations(averaging.folder, "loss")) == 3
     # Another code path: the command that averages the files.
-    code, text = translate_ddp(tmp_path, "validate", "--model_folder", str(run.folder))
+    code, text = translate_ddp(tmp_path, "validate", "--model_folder", str(averaging.folder))
     assert code == 0 and f"loss {scores['loss']:.4g} " in text, text
-    assert f"average of epochs 2, 3: validation loss {scores['loss']:.4g} " in output
-    assert f"loss {validations(run.folder, 'loss')[-1]:.4g} " not in text
+    assert f"loss {validations(averaging.folder, 'loss')[-1]:.4g} " not in text
+    [output] = averaging.folder.glob("rank-0-*.txt")
+    shown = f"average of epochs 2, 3: validation loss {scores['loss']:.4g} "
+    assert shown in output.read_text()
 
-    before = records(run.folder)
-    assert "average of" not in run.start(*flags).succeed()  # nothing is left to do
-    assert records(run.folder) == before
+    run.continue_from(averaging)
+    again = run.start("--average", "2", "--num_epochs", "3").succeed()
+    assert "average of" not in again  # nothing is left to do
+    assert records(run.folder) == records(averaging.folder)
 
 
 STOP = faults.several(

@@ -13,7 +13,7 @@ from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.errors import UserError
 
 WEIGHTS = [0.5, 2.5]  # 60 of 120 pairs and 150 of 60 in an epoch
-EPOCHS = ["--num_epochs", "3", "--schedule", "linear"]
+EPOCHS = ["--num_epochs", "2", "--schedule", "linear"]
 
 
 @pytest.mark.slow
@@ -23,15 +23,15 @@ def test_killed_run_ends_like_the_uninterrupted_one_and_may_then_change_its_weig
     assert f"  epoch  60 of {tmp_path}/one + 150 of {tmp_path}/two pairs\n" in output
     run = straight.copy("killed")
     steps = last_state(straight.folder)["position"]["global_step"]
-    run.start(*EPOCHS, fault=faults.kill("batch", time=steps // 2)).kill_rest()
+    run.start(*EPOCHS, fault=faults.kill("batch", time=steps * 3 // 4)).kill_rest()
     other = ["--dataset_weight", "1", "1"]
     job = run.start(*EPOCHS, *other)
     assert job.wait()[0] == 2
     assert "of an epoch: 60 of 120 + 150 of 60 in the checkpoint, 120 of 120 + 60 of" in job.text()
     run.start(*EPOCHS).succeed()
     assert_same_run(straight.folder, run.folder)
-    assert "Changed: dataset_weight: " in run.start(*EPOCHS, *other, "--num_epochs", "4").succeed()
-    assert last_state(run.folder)["position"]["epoch"] == 4
+    assert "Changed: dataset_weight: " in run.start(*EPOCHS, *other, "--num_epochs", "3").succeed()
+    assert last_state(run.folder)["position"]["epoch"] == 3
 
 
 @pytest.mark.parametrize(

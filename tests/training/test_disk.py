@@ -25,8 +25,6 @@ SINGLE_FAILURES = [
     faults.full_disk("metrics", time=2, until=3),
     *slow(
         faults.disk_error("eio", "renaming", time=2),
-        faults.full_disk("saving", time=2),
-        faults.disk_error("eio", "syncing", time=2),
         # Never three in a row.
         faults.several(*(faults.full_disk("saving", time=time) for time in (2, 4, 6))),
         faults.disk_error("eio", "published", time=2),
@@ -44,7 +42,7 @@ def test_single_disk_failures_change_nothing(run: Run, fault: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("save", [5, 10, 11])  # of epoch 1, the last step, epoch 2
+@pytest.mark.parametrize("save", [5, 11])  # of epoch 1, epoch 2
 def test_a_failed_save_leaves_no_epoch_without_its_file(run: Run, save: int):
     run.start(fault=faults.full_disk("saving", time=save)).succeed()
     epochs = {name.split("_step")[0] for name in checkpoints(run.folder) if "epoch" in name}
@@ -72,6 +70,7 @@ Usage = namedtuple("Usage", "total used free")
 
 def test_size_of_a_checkpoint_is_that_of_its_tensors(run: Run):
     output = run.start("--num_epochs", "1").succeed()
+    assert "no space for all" not in output
     (printed,) = re.findall(r"checkpoints of ([\d,]+) kB, ", output)
     state = tensors(last_state(run.folder)).values()
     size = sum(t.numel() * t.element_size() for t in state if isinstance(t, torch.Tensor))
@@ -91,10 +90,6 @@ def test_missing_space_is_a_warning(run: Run, tmp_path: Path):
         assert f"{run.folder} has no space for all checkpoints: {files} checkpoints of" in warning
         assert "100 kB free" in warning and "--keep_last" in warning
         (run.folder / checkpoints(run.folder)[0]).unlink()
-
-
-def test_enough_space_is_no_warning(finished: Run):
-    assert "no space for all" not in finished.start("--num_epochs", "3").succeed()
 
 
 def train_and_record(flags: list[str], record: str) -> None:

@@ -65,20 +65,15 @@ def test_lower_patience_ends_a_resumed_run_after_its_epoch(run: Run):
     assert (position["epoch"], position["step_in_epoch"]) == (4, 0)
 
 
-@pytest.mark.slow
-def test_ranks_end_after_the_same_epoch(run: Run):
-    output = run.start(*FLAGS, "--patience", "1", size=2).succeed()
-    assert "Finished at epoch 2" in output and "(no better loss since epoch 1)" in output
-
-
 def test_run_that_reaches_its_last_epoch_has_no_other_reason(run: Run):
     output = run.start(*NO_PROGRESS, "--num_epochs", "2", "--patience", "1").succeed()
     assert "no better" not in output and run.status["reason"] == ""
 
 
 @pytest.mark.slow
-def test_average_is_validated_at_an_early_end(run: Run):
-    output = run.start(*FLAGS, "--patience", "1", "--average", "2").succeed()
+def test_ranks_end_after_the_same_epoch_and_validate_the_average(run: Run):
+    output = run.start(*FLAGS, "--patience", "1", "--average", "2", size=2).succeed()
+    assert "Finished at epoch 2" in output and "(no better loss since epoch 1)" in output
     assert output.count("average of epochs 1, 2: validation loss ") == 1
 
 

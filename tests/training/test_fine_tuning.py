@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,28 +104,32 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 @pytest.mark.slow
 def test_killed_run_resumes_without_the_file(child: Run, file: Path, tmp_path: Path):
     straight = Run(child.flags, tmp_path / "straight", child.uninterrupted, None)
-    straight.start(size=2).succeed()
-    child.start(size=2, fault=faults.kill("published", rank=0)).kill_rest()
+    straight.start().succeed()
+    child.start(fault=faults.kill("published")).kill_rest()
     file.unlink()
-    output = child.start(size=2).succeed()
+    output = child.start().succeed()
     assert f"Resuming from {child.folder}/tmodel_step_00000004-" in output
     assert f"--init_from {file} is for new runs: it was not read." in output
     assert "Changed" not in output and "This run has finished" not in output
     assert_same_run(straight.folder, child.folder)
     # The settings that the run has written are usable as they are.
     yaml = child.folder / "config.yaml"
-    again = processes.train(["--config", str(yaml)], child.folder, size=2).succeed()
+    again = processes.train(["--config", str(yaml)], child.folder).succeed()
     assert again.index("This run has finished: raise --num_epochs") < again.index("Finished at")
 
 
 @pytest.mark.slow
 def test_run_resumes_without_the_option_and_remembers_it(child: Run, file: Path):
-    child.start("--max_steps", "1").succeed()
+    first = child.start("--max_steps", "1").succeed()
+    assert "tokens are [UNK] or parts of characters" in first
+    share = float(first.split("% of the corpus's")[0].split()[-1])
+    assert 5 < share < 50  # the letters ß and ü
     flags = [*child.flags, "--max_steps", "2"]
     at = flags.index("--init_from")
     del flags[at : at + 2]
     output = processes.train(flags, child.folder).succeed()
     assert "Resuming from" in output and "step 2, after" in output
+    assert "parts of characters" not in output  # printed at the start of a run only
     assert last_state(child.folder)["run"]["config"]["checkpoint"]["init_from"] == str(file)
     output = processes.train([*flags, "--d_model", "32"], child.folder).fail()
     assert "takes model and tokenizer from the checkpoint" in output
@@ -218,15 +221,6 @@ def test_folder_of_a_run_stands_for_its_best_epoch_without_the_optimizer(
     start = find_start(settings, World())
     assert start.state is None and start.source_state is not None and not start.resumes
     assert start.source_state.position.epoch == best
-
-
-@pytest.mark.slow
-def test_share_is_printed_at_the_start_of_a_run_only(child: Run, uninterrupted: Callable[..., Run]):
-    first = child.start("--max_steps", "4").succeed()
-    assert "tokens are [UNK] or parts of characters" in first
-    share = float(first.split("% of the corpus's")[0].split()[-1])
-    assert 5 < share < 50  # the letters ß and ü
-    assert "parts of characters" not in child.start().succeed()
 
 
 @pytest.mark.parametrize(

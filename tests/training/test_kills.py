@@ -20,8 +20,6 @@ KILLS = [
     (faults.kill("published", time=2), 1),
     *slow(
         (faults.kill("validating", rank=0), 2),
-        (faults.kill("gradients", time=7, rank=0), 2),
-        (faults.kill("updated", time=6, rank=1), 2),
         (faults.kill("saving"), 1),
         (faults.kill("syncing", time=2), 1),
         (faults.kill("renaming", time=2), 1),
@@ -41,10 +39,12 @@ def test_resume_after_kill_gives_same_weights(run: Run, fault: str, size: int):
 
 
 FEATURES = [  # each with the point of the kill
-    (["--precision", "bf16", "--optimizer", "muon"], faults.kill("batch", time=8, rank=0), 2),
-    (["--simcut", "3", "--schedule", "linear"], faults.kill("batch", time=7, rank=0), 2),
-    (["--perturb"], faults.kill("published", rank=0), 2),
-    (["--bidirectional"], faults.kill("published", time=2, rank=0), 2),
+    (
+        ["--precision", "bf16", "--optimizer", "muon", "--bidirectional"],
+        faults.kill("batch", time=8, rank=0),
+        2,
+    ),
+    (["--simcut", "3", "--schedule", "linear", "--perturb"], faults.kill("published", rank=0), 2),
     (["--average", "2"], faults.kill("saving", time=11), 1),  # of the last epoch
     (["--best_metric", "loss", "--lr", "1e-30", "--patience", "1"], faults.kill("validating"), 1),
 ]

@@ -5,26 +5,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from tests.helpers import processes
-from tests.helpers.models import random_pairs
 from tests.helpers.runs import assert_same_run, last_state
 from translate_ddp.data import batches
 from translate_ddp.data.batches import prefetch
-
-
-def test_take_returns_the_rows_in_order():
-    random = np.random.default_rng(0)
-    dataset = random_pairs(random.integers(1, 20, 300).tolist(), random)
-    rows = np.array([7, 3, 3, 299, 0])
-    taken = dataset.take(rows)
-    for place, row in enumerate(rows):
-        assert np.array_equal(taken.source[place], dataset.source[row])
-        assert np.array_equal(taken.target[place], dataset.target[row])
-    assert len(dataset.take([])) == 0
 
 
 def prefetching_threads() -> list[str]:

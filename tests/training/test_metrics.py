@@ -14,8 +14,6 @@ import sacrebleu
 import torch
 
 from config import parse
-from tests.helpers import processes
-from tests.helpers.runs import last_state, validations
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.directions import LanguagePair
@@ -27,8 +25,6 @@ from translate_ddp.settings import ModelConfig, TokenizerConfig
 from translate_ddp.text import normalize
 from translate_ddp.training.metrics import (
     METRICS,
-    Metric,
-    Texts,
     bleu_signature,
     compare_systems,
     find_metric,
@@ -133,32 +129,6 @@ def test_language_without_blanks_has_no_word_error_rate():
         find_metric("wer", [LanguagePair("en", "th")])
     with pytest.raises(UserError, match="'wer' .* zh_CN: choose one of"):
         parse(["--best_metric", "wer", "--lang_tgt", "zh_CN"])
-
-
-def output_length(sources: Texts, predictions: Texts, references: Texts, language: str) -> float:
-    """A new metric. Like many a library, it returns a number of NumPy."""
-    return np.mean([len(text) for text in predictions])  # pyright: ignore[reportReturnType]
-
-
-def train_with_a_new_metric(flags: list[str]) -> None:
-    from translate_ddp.training import metrics
-
-    length = Metric("length", "characters", higher_is_better=True, compute=output_length)
-    metrics.METRICS = (*METRICS, length)
-    processes.run_train(flags)
-
-
-def test_new_entry_is_computed_logged_and_selectable(tiny_run: list[str], tmp_path: Path):
-    flags = [*tiny_run, "--best_metric", "length"]
-    with pytest.raises(UserError, match="no validation metric 'length'"):
-        parse(flags)
-    output = processes.start(train_with_a_new_metric, tmp_path, 1, None, flags).succeed()
-    lengths = validations(tmp_path / "model", "length")
-    assert len(lengths) == 2 and "length " in output
-    position = last_state(tmp_path / "model")["position"]
-    assert position["best_metric"] == "length" and position["best_score"] == max(lengths)
-    assert position["best_epoch"] == 1 + lengths.index(max(lengths))
-    assert f"Best finished epoch: {position['best_epoch']}, length" in output
 
 
 LINES = ["sun moon", "tree river stone", "bird", "fish wolf sun tree moon", "stone stone"]

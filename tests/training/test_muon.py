@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tests.helpers import processes
 from tests.helpers.models import small_model
 from tests.helpers.runs import assert_same_tree
-from translate_ddp.runtime.world import World, open_world
+from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import DistributedConfig, OptimizerConfig
 from translate_ddp.training import optimizer as muon
 from translate_ddp.training.optimizer import (
@@ -135,22 +135,6 @@ def test_weights_on_every_rank_are_those_of_one_process(
     processes.start(save_weights, tmp_path, size, None, str(tmp_path), dtype).succeed()
     for rank in range(size):
         assert_same_tree(torch.load(tmp_path / f"{rank}.pt"), alone.state_dict())
-
-
-@pytest.mark.parametrize("size", [2, 9])
-def test_each_matrix_is_orthogonalized_by_one_rank(monkeypatch: pytest.MonkeyPatch, size: int):
-    shapes: list[torch.Size] = []
-    monkeypatch.setattr(
-        muon, "orthogonalize", lambda x, dtype: shapes.extend(m.shape for m in x) or x.to(dtype)
-    )
-    monkeypatch.setattr(World, "start_gather", lambda self, x: lambda: x.repeat(self.size, 1, 1))
-    for rank in range(size):
-        model = uneven_model()
-        take_steps(
-            model, build_optimizer(model, CONFIG, world=World(rank=rank, size=size)), range(1)
-        )
-    matrices = [p.shape for p in uneven_model().parameters() if p.ndim == 2]
-    assert sorted(shapes) == sorted(matrices)
 
 
 def test_skipped_step_changes_nothing():

@@ -26,21 +26,10 @@ def test_step_not_finite_on_one_rank_is_skipped_on_all(run: Run, fault: str):
 
 
 @pytest.mark.slow
-def test_skipped_step_is_counted_once_after_a_kill(run: Run):
-    straight = run.copy("straight")
-    straight.start(fault=faults.nan("loss", time=6)).succeed()
-    run.start(
-        fault=faults.several(faults.nan("loss", time=6), faults.kill("published", time=2))
-    ).kill_rest()
-    run.start().succeed()
-    assert_same_run(straight.folder, run.folder)
-
-
-@pytest.mark.slow
 def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run: Run):
     # Step 8 overflows, and is saved: it has changed only the scale and the position.
     overflow = faults.nan("gradients", time=8, rank=1)
-    flags = ["--precision", "fp16", "--optimizer", "muon"]
+    flags = ["--precision", "fp16", "--optimizer", "muon", "--num_epochs", "1"]
     straight = run.copy("straight")
     output = straight.start(*flags, size=2, fault=overflow).succeed()
     assert "layers compute in fp16" in output and "Skipped step" not in output
@@ -60,11 +49,11 @@ def test_overflow_in_fp16_is_not_reported_and_the_resumed_run_has_its_scale(run:
 
 @pytest.mark.slow
 def test_precision_may_change_on_resume(run: Run):
-    for steps, precision in ((4, "fp32"), (8, "fp16"), (12, "bf16"), (16, "fp16")):
+    for steps, precision in ((4, "fp32"), (8, "fp16"), (12, "bf16")):
         run.start("--precision", precision, "--max_steps", str(steps)).succeed()
         has_scale = "loss_scale" in last_state(run.folder)["optimizer"]
         assert has_scale == (precision == "fp16")
-    assert [r["step"] for r in metrics(run.folder) if "train/loss_scale" in r] == [6, 15]
+    assert [r["step"] for r in metrics(run.folder) if "train/loss_scale" in r] == [6]
 
 
 @pytest.mark.slow
@@ -84,16 +73,15 @@ def test_stop_waits_for_a_finite_step(run: Run):
 
 
 @pytest.mark.slow
-def test_an_epoch_that_ends_with_a_skipped_step_is_saved(run: Run):
+def test_an_epoch_that_ends_with_a_skipped_step_is_saved_and_skips_are_counted_once(run: Run):
+    # Step 5, and step 15, which is the last of the first epoch.
+    skips = faults.several(faults.nan("loss", time=6), faults.nan("loss", time=16))
     straight = run.copy("straight")
-    straight.start(
-        fault=faults.nan("loss", time=16)
-    ).succeed()  # step 15, the last of the first epoch
-    run.start(
-        fault=faults.several(faults.nan("loss", time=16), faults.kill("published", time=4))
-    ).kill_rest()
+    straight.start(fault=skips).succeed()
+    run.start(fault=faults.several(skips, faults.kill("published", time=4))).kill_rest()
     assert list(run.folder.glob("tmodel_epoch_0001_step_00000015-*.pt"))
     run.start("--preload", "best").succeed()
+    assert last_state(run.folder)["position"]["skipped_steps"] == 2
     assert_same_run(straight.folder, run.folder)
 
 
@@ -106,12 +94,8 @@ def test_ten_nonfinite_steps_in_a_row_end_the_run_without_a_save(run: Run):
     assert run.status["state"] == "failed"
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [faults.flip_bit("updated", time=6, rank=1), *slow(faults.nan("updated", time=8, rank=1))],
-)
-def test_weights_that_differ_between_ranks_are_not_saved(run: Run, fault: str):
-    output = run.start(size=3, fault=fault).fail()
+def test_weights_that_differ_between_ranks_are_not_saved(run: Run):
+    output = run.start(size=3, fault=faults.flip_bit("updated", time=6, rank=1)).fail()
     message = "error: Weights or optimizer of rank 1 differ from the other ranks' state at step 8"
     assert output.count(message) == 1
     assert run.saved_steps == [4]

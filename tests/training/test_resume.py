@@ -285,18 +285,14 @@ def test_run_that_goes_back_archives_what_followed_and_gets_a_new_id(finished: R
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", [[], ["--max_steps", "2"]])
-def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(
-    run: Run, flags: list[str]
-):
-    run.start(*flags).succeed()
-    other = run.copy("other")
-    newest = run.folder / checkpoints(run.folder)[0]
-    output = other.start(*flags, "--preload", str(newest)).succeed()
+def test_finished_run_that_is_preloaded_into_another_folder_is_saved_there(finished: Run):
+    other = finished.copy("other")
+    newest = finished.folder / checkpoints(finished.folder)[0]
+    output = other.start("--preload", str(newest)).succeed()
     assert "This run has finished" in output and f"--model_folder {other.folder} " in output
     assert (other.folder / other.status["checkpoint"]).exists()
-    assert_same_state(other.folder, run.folder)
-    again = other.start(*flags).succeed()
+    assert_same_state(other.folder, finished.folder)
+    again = other.start().succeed()
     assert "Resuming from" in again and len(checkpoints(other.folder)) == 1
 
 

@@ -93,7 +93,6 @@ def test_newest_checkpoint_is_used_that_any_node_lists_and_one_node_verifies_it(
     newest = store.save(make_state(2)).name
     loaded = f"loaded 2 {newest} 1"
     verifies = f"verifies {newest}"
-    assert resume([0, 0, 0], NONE) == [[verifies, loaded], [loaded], [loaded]]
     assert resume([1, 0, 0], NONE) == [[loaded], [verifies, loaded], [loaded]]
     assert resume([2, 2, 0], NONE) == [[loaded], [loaded], [verifies, loaded]]
 
@@ -161,17 +160,23 @@ def test_old_listing_does_not_end_a_run_that_deletes_checkpoints(
 def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
     nodes: Nodes, corpus: str, tmp_path: Path
 ):
-    # The second node would fail where it tokenizes. It has another copy of the files.
+    # The second node would fail where it tokenizes. It has another copy of the files, and another
+    # path of the disk.
+    (tmp_path / "mounted").symlink_to(tmp_path)
     (tmp_path / "copy").mkdir()
     for language in ("en", "it"):
         shutil.copy(f"{corpus}.{language}", tmp_path / "copy")
     flags = [
-        [*TINY_RUN, "--model_folder", str(tmp_path / "model"), "--dataset", dataset]
-        for dataset in (corpus, str(tmp_path / "copy" / "train"))
+        [*TINY_RUN, "--dataset", corpus, "--model_folder", str(tmp_path / "model")],
+        [*TINY_RUN, "--dataset", str(tmp_path / "copy" / "train")]
+        + ["--model_folder", str(tmp_path / "mounted" / "model")],
     ]
     fault = faults.error("tokenizing", rank=1)
-    nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=fault).succeed()
+    one_epoch = [[*words, "--num_epochs", "1"] for words in flags]
+    nodes.train(one_epoch, tmp_path, TRANSLATE_DDP_FAULT=fault).succeed()
     assert len(list((tmp_path / "model" / "data").iterdir())) == 1
+    assert "Resuming from" in nodes.train(flags, tmp_path).succeed()
+    assert not list((tmp_path / "model").glob(".received*"))
 
     # The corpus is damaged; one node finds that and prepares it again.
     shutil.copytree(tmp_path / "model" / "data", tmp_path / "again" / "data")

@@ -85,30 +85,6 @@ def test_online_run_sends_what_was_logged_and_no_secret(tmp_path: Path, wandb_se
     assert "CANARY" not in output
 
 
-@pytest.mark.slow
-def test_resumed_run_continues_under_the_same_id(tmp_path: Path):
-    (tmp_path / "run").mkdir()
-    record = b'{"step": 10}\n'
-    size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
-    offset = LogOffset(size, hashlib.sha256(record).hexdigest())
-    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset)
-    run_child(command, environment(tmp_path))
-    stored = stored_run(tmp_path, "offline-run-*")
-    assert (stored["run"][0]["run_id"], stored["run"][0]["resume"]) == ("abc1", True)
-    assert stored_steps(stored) == [20]
-    assert steps(tmp_path / "run") == [10, 20]
-
-
-@pytest.mark.slow
-def test_no_prompt_for_a_key_on_a_terminal(tmp_path: Path):
-    command = wandb_child(tmp_path, LOG_ONE_STEP, mode="online")
-    code, shown = run_on_terminal(command, environment(tmp_path))
-    assert code == 0
-    [line] = shown.splitlines()
-    assert line.startswith("status: W&B offline, no API key")
-    assert steps(tmp_path / "run") == [20]
-
-
 @pytest.mark.parametrize(
     ("flag", "variables", "expected"),
     [
@@ -131,17 +107,22 @@ def test_flag_of_the_mode_overrides_the_environment(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project", ["", "of-the-flag"])
-def test_variables_of_wandb_count_unless_a_flag_is_given(tmp_path: Path, project: str):
+def test_resumed_run_has_the_same_id_and_variables_count_unless_a_flag_is_given(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    record = b'{"step": 10}\n'
+    size = (tmp_path / "run" / "metrics.jsonl").write_bytes(record)
+    offset = LogOffset(size, hashlib.sha256(record).hexdigest())
     variables = {"WANDB_PROJECT": "own", "WANDB_RUN_GROUP": "own", "WANDB_NAME": "first"}
     variables["WANDB_DIR"] = str(tmp_path / "other" / "run")
-    command = wandb_child(tmp_path, LOG_ONE_STEP, wandb_project=project)
+    command = wandb_child(tmp_path, LOG_ONE_STEP, run_id="abc1", offset=offset)
     output = run_child(command, environment(tmp_path, variables)).stdout.decode()
-    assert f"`wandb sync {tmp_path}/other/run/wandb/offline-run-*-r1`" in output
-    run = stored_run(tmp_path / "other", "offline-run-*-r1")["run"][0]
-    found = run["project"], run["run_group"], run["display_name"]
-    assert found == (project or "own", "g1", "first")
-    assert steps(tmp_path / "run") == [20]
+    assert f"`wandb sync {tmp_path}/other/run/wandb/offline-run-*-abc1`" in output
+    stored = stored_run(tmp_path / "other", "offline-run-*-abc1")
+    run = stored["run"][0]
+    assert (run["run_id"], run["resume"]) == ("abc1", True)
+    # The group is that of the flag.
+    assert (run["project"], run["run_group"], run["display_name"]) == ("own", "g1", "first")
+    assert stored_steps(stored) == [20] and steps(tmp_path / "run") == [10, 20]
 
 
 def test_disabled_wandb_is_not_imported(tmp_path: Path):
@@ -159,13 +140,13 @@ LOG_TWO_SAMPLES = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wandb_server", ["hangs", "is gone"], indirect=True)
+@pytest.mark.parametrize("wandb_server", ["hangs"], indirect=True)
 def test_server_that_never_responds_gives_an_offline_run_and_one_message(
     tmp_path: Path, wandb_server: WandbServer
 ):
     command = wandb_child(tmp_path, LOG_ONE_STEP, bounds={"INIT_SECONDS": 1})
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
-    assert bool(wandb_server.received) == (wandb_server.behavior == "hangs")
+    assert wandb_server.received
     message, status = output.splitlines()
     assert message.startswith("W&B cannot go online") and "CANARY" not in message
     assert status.startswith("status: W&B offline, not connected; `wandb sync")
@@ -175,28 +156,20 @@ def test_server_that_never_responds_gives_an_offline_run_and_one_message(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("wandb_server", "upload_seconds", "end", "reason"),
-    [
-        ("shuts down after init", 0.5, "logbook.close()", "Timed out finishing run"),
-        ("hangs after init", 24, "logbook.close(seconds=0.5)", "no result after 0.5 s"),
-    ],
-    indirect=["wandb_server"],
-)
+@pytest.mark.parametrize("wandb_server", ["shuts down after init"], indirect=True)
 def test_server_lost_during_the_run_costs_one_message_and_no_record(
-    tmp_path: Path, wandb_server: WandbServer, upload_seconds: float, end: str, reason: str
+    tmp_path: Path, wandb_server: WandbServer
 ):
-    script = f"""
+    script = """
         for step in range(10, 60, 10):
-            logbook.log(step, {{"train/loss": 1.5}})
-        {end}
+            logbook.log(step, {"train/loss": 1.5})
     """
-    bounds = {"WANDB_UPLOAD_SECONDS": upload_seconds, "TEARDOWN_SECONDS": 0.5}
+    bounds = {"WANDB_UPLOAD_SECONDS": 0.5, "TEARDOWN_SECONDS": 0.5}
     command = wandb_child(tmp_path, script, bounds=bounds)
     output = run_child(command, environment(tmp_path, wandb_server.variables)).stdout.decode()
     status, message = output.splitlines()
     assert status.startswith("status: W&B online (")
-    assert message.startswith(f"W&B stopped (TimeoutError: {reason}")
+    assert message.startswith("W&B stopped (TimeoutError: Timed out finishing run")
     assert f"`wandb sync {tmp_path}/run/wandb/run-*-r1` uploads its records" in message
     assert "CANARY" not in message
     assert steps(tmp_path / "run") == [10, 20, 30, 40, 50]
@@ -252,7 +225,8 @@ def test_wandb_that_does_not_start_costs_one_message(tmp_path: Path, before: str
 
 @pytest.mark.slow
 def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_path: Path):
-    # By default W&B writes to disk every 15 s, and its exit hook prints a traceback.
+    # On a terminal, where W&B would ask for a key. By default it writes to disk every 15 s, and its
+    # exit hook prints a traceback.
     script = """
         logbook.log(10, {"train/loss": 2.5})
         logbook.log(20, {"train/loss": 1.5})  # now W&B writes step 10
@@ -267,9 +241,10 @@ def test_killed_wandb_process_costs_one_message_and_nothing_that_was_stored(tmp_
             time.sleep(0.1)
         logbook.validated(80, [Sample("Guten Tag", "Good day", "Good")])
     """
-    output = run_child(wandb_child(tmp_path, script), environment(tmp_path)).stdout.decode()
+    command = wandb_child(tmp_path, script, mode="online")
+    code, output = run_on_terminal(command, environment(tmp_path))
     status, *lines = output.splitlines()
-    assert status.startswith("status: W&B offline")
+    assert code == 0 and status.startswith("status: W&B offline, no API key")
     messages = [line for line in lines if "W&B" in line]
     assert len(messages) == 1 and messages[0].startswith("W&B stopped (")
     assert steps(tmp_path / "run") == list(range(10, 80, 10))
