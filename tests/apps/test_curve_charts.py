@@ -26,7 +26,6 @@ from translate_ddp.apps.reporting.curve_charts import (
     panels,
     run_events,
     thin_series,
-    time_unit,
     visible_range,
 )
 from translate_ddp.apps.reporting.run_summary import summarize
@@ -83,14 +82,6 @@ def test_points_and_marks_are_at_their_steps_and_at_their_time_of_training(tmp_p
         assert marks(over_time, "resumed") == {"step 720": pytest.approx(at, abs=0.1)}
         at = LEFT + hours_at(520, 0) / hours * LENGTH
         assert marks(over_time, "skipped") == {"2 until step 520": pytest.approx(at, abs=0.1)}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "name"),
-    [(0, "seconds"), (179, "seconds"), (180, "minutes"), (10_799, "minutes"), (10_800, "hours")],
-)
-def test_the_time_axis_has_at_least_three_units(seconds: float, name: str):
-    assert time_unit(seconds)[0] == name
 
 
 def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path):
@@ -150,13 +141,6 @@ def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     series = thin_series("a", X[: len(y)], y)
     assert len(series.x) <= POINTS + 2
     return np.array(series.x), np.array(series.y)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, POINTS])
-def test_the_points_of_a_short_zigzag_all_stay(count: int):
-    y = X[:count] % 2 * (X[:count] + 1)
-    x, shown = thinned(y)
-    assert x.tolist() == X[:count].tolist() and shown.tolist() == y.tolist()
 
 
 @pytest.mark.parametrize(

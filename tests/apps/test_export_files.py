@@ -210,22 +210,6 @@ def test_sentences_are_those_of_the_run_or_of_files_or_random(trained: Path, tmp
         choose_sentences(model, str(tmp_path / "a"), "", trained)
 
 
-@pytest.mark.slow
-def test_validation_set_of_another_run_on_the_same_training_data_is_not_used(
-    tiny_run: list[str], tmp_path: Path
-):
-    folders = [tmp_path / "three", tmp_path / "four"]
-    for folder, count in zip(folders, (3, 4), strict=True):  # longer than any training sentence
-        for language in ("en", "it"):
-            folder.with_suffix(f".{language}").write_text("sun moon river tree bird wolf " * count)
-        flags = ["--validation", str(folder), "--max_steps", "1", "--model_folder", str(folder)]
-        processes.train([*tiny_run, *flags], folder).succeed()
-    model, other = map(trained_model, folders)
-    assert model.data == other.data
-    assert choose_sentences(model, "", "", folders[0]).references
-    assert not choose_sentences(model, "", "", folders[1]).references
-
-
 @pytest.mark.parametrize(
     ("form", "library"), [("ctranslate2", "ctranslate2"), ("huggingface", "safetensors")]
 )

@@ -214,15 +214,6 @@ def test_empty_file_has_an_empty_translation(translate: Callable[..., Job], plac
     assert (place / "out").read_bytes() == b"" and names(place) == ["in.en", "out"]
 
 
-def test_ranks_divide_the_missing_chunks(tmp_path: Path):
-    parts = [
-        ChunkedFile(tmp_path / "out", lambda: [], 9, World(rank, 3)).of_this_rank([0, 2, 3, 7, 8])
-        for rank in range(3)
-    ]
-    assert sorted(chunk for part in parts for chunk in part) == [0, 2, 3, 7, 8]
-    assert sorted(map(len, parts)) == [1, 2, 2]
-
-
 def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):
     output = tmp_path / "out"
     file = ChunkedFile(output, lambda: ["inputs"], 2, World())

@@ -47,15 +47,6 @@ def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
     assert not [text for text in changed if text.startswith(("lang_src", "model_folder", "clip"))]
 
 
-def test_info_of_a_folder_describes_its_newest_checkpoint(trained: Path, tmp_path: Path):
-    code, output = translate_ddp(tmp_path, "info", str(trained))
-    newest = max(
-        trained.glob("*.pt"),
-        key=lambda path: (path.name.split("step_")[1][:8], "epoch" in path.name),
-    )
-    assert code == 0 and rows(output)["file"] == str(newest)
-
-
 def test_info_verifies_every_checkpoint_of_a_folder(trained: Path, tmp_path: Path):
     folder = tmp_path / "copy"
     shutil.copytree(trained, folder)

@@ -1,7 +1,6 @@
 """Requests that are too many, too large or too slow, and clients that go away."""
 
 import asyncio
-import http.client
 import re
 import socket
 import threading
@@ -279,21 +278,6 @@ def test_time_of_a_translation_and_of_an_upload_that_goes_on_is_not_limited(
         wait_for_a_timeout(client)
         translator.may_go_on.set()
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
-
-
-def test_time_for_a_request_begins_again_with_the_answer_before():
-    with served(FakeTranslator()) as client:
-        connection = http.client.HTTPConnection("127.0.0.1", client.port)
-        timers = list[asyncio.TimerHandle]()
-        for count in range(1, 4):
-            connection.request("GET", "/health")
-            assert connection.getresponse().read() and client.server
-            (protocol,) = client.server.server_state.connections
-            assert isinstance(protocol, Connection)
-            while len(timers) < count:  # the client may read the answer before the server goes on
-                timers += [protocol._timer] * (protocol._timer not in timers)
-        connection.close()
-    assert [timer.cancelled() for timer in timers[:2]] == [True, True]
 
 
 def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch):

@@ -184,11 +184,3 @@ def test_all_addresses_are_those_of_ipv4_too(host: str, client: str):
 def test_unusable_host_is_reported(host: str):
     with pytest.raises(UserError, match="The server cannot use"):
         listen(host, 0)
-
-
-def test_other_addresses_than_loopback_get_a_warning(trained: Path, tmp_path: Path):
-    port = free_port()
-    words = ("serve", "--model_folder", str(trained), "--port", str(port), "--host", "0.0.0.0")
-    job = processes.start(run_translate_ddp, tmp_path, 1, None, words)
-    job.signal_when(lambda: "Serving" in job.text(), signal.SIGTERM)
-    assert "warning: other machines can reach http://0.0.0.0" in job.succeed()

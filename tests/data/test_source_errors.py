@@ -70,14 +70,6 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
     assert text.endswith("convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW")
 
 
-def test_error_does_not_wait_for_the_end_of_a_large_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("translate_ddp.data.readers.streams.ENOUGH_LINES", 1000)
-    source = write(folder / "x.tsv", latin1(300_000, 2))
-    assert re.search(r" of [1-9]\d,\d{3} lines are not UTF-8", error_of(source))
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("text", ["one\teins\r\ntwo\tzwei\r\n", "一\t个 词\r\n这 是\t句\r\n" * 20])
 @pytest.mark.parametrize("name", ["x.tsv", "x.json.gz"])

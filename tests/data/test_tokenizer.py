@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from unicodedata import normalize
 
 import pytest
@@ -113,22 +113,6 @@ def test_ids_are_those_that_the_library_gives_whole_texts(
     for _ in range(2):  # then words are known
         assert tokenizer.encode(texts) == expected
     assert [row for text in texts for row in tokenizer.encode([text])] == expected
-
-
-def test_a_word_is_encoded_once_in_however_many_texts_it_is(
-    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-):
-    encoded, encode = list[str](), tokenizer_models.JsonModel._encoded
-
-    def record(model: Any, lines: list[str]) -> Any:
-        encoded.extend(lines)
-        return encode(model, lines)
-
-    monkeypatch.setattr(tokenizer_models.JsonModel, "_encoded", record)
-    tokenizer = Tokenizer(tokenizer.text)
-    tokenizer.encode(["a red dog", "a  cat"])
-    tokenizer.encode(["the red cat"])
-    assert sorted(encoded) == ["a", "a  cat", "cat", "dog", "red", "the"]
 
 
 def test_word_tokenizer_decodes_unknown_words_as_unk():
