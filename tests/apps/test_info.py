@@ -23,7 +23,7 @@ def rows(output: str) -> dict[str, str]:
 def test_info_describes_a_checkpoint(trained: Path, tmp_path: Path):
     model, state = trained_model(trained), last_state(trained)
     file = next(trained.glob("*_epoch_0002_*"))
-    code, output = translate_ddp(tmp_path, "info", str(file))
+    code, output = translate_ddp(tmp_path, "info", str(trained))  # its newest checkpoint
     assert code == 0, output
     found = rows(output)
     assert found["languages"] == "en to it" and found["file"] == str(file)

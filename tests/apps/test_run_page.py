@@ -166,6 +166,7 @@ def test_tiles_show_the_state_the_progress_and_the_speed(run: Run):
     expected |= {"recent tokens/s": f"{median:,.0f}", "best BLEU": bleu, "last BLEU": bleu}
     assert tiles == expected
     step = run.epochs * STEPS
+    assert "finished early" not in run.html
     progress = f'max="1800" value="{step}"'
     assert (f"<progress {progress}" in run.html) == (run.state == "running")
     assert f"step {step:,} of 1,800" in run.html
@@ -271,30 +272,27 @@ def loads_again(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
-    [("failed", "has failed: the disk is full"), ("preempted", "stopped on request (SIGTERM)")],
+    ("state", "reason", "message"),
+    [
+        ("failed", "the disk is full", "has failed: the disk is full"),
+        ("preempted", "SIGTERM", "stopped on request (SIGTERM)"),
+        ("finished", "no better BLEU", "It has finished early: no better BLEU."),
+    ],
 )
-def test_a_run_that_stopped_shows_why(tmp_path: Path, state: str, message: str):
+def test_a_run_that_stopped_shows_why(tmp_path: Path, state: str, reason: str, message: str):
     write_run(tmp_path, 6, state)
+    write_status(tmp_path, state, reason=reason)
     assert message in text_of(tmp_path) and not loads_again(tmp_path)
 
 
 @pytest.mark.slow
 def test_the_page_of_a_running_run_is_loaded_again_until_its_process_is_gone(tmp_path: Path):
     write_run(tmp_path, 2, "running")
-    assert loads_again(tmp_path)
     hold(tmp_path)
     assert loads_again(tmp_path)
     (tmp_path / ".lock").unlink()
     (tmp_path / ".lock").touch()
     assert "no process holds the folder" in text_of(tmp_path) and not loads_again(tmp_path)
-
-
-def test_a_run_that_finished_early_shows_why(tmp_path: Path):
-    write_run(tmp_path, 6)
-    assert "finished early" not in text_of(tmp_path)
-    write_status(tmp_path, "finished", reason="no better BLEU in 3 epochs")
-    assert "It has finished early: no better BLEU in 3 epochs." in text_of(tmp_path)
 
 
 def test_a_run_without_any_record_has_a_page(tmp_path: Path):

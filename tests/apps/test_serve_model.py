@@ -147,15 +147,19 @@ def test_file_that_is_no_model_is_reported_and_not_used(first_epoch: Path, repor
     assert model.translator is translator and len(reports) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_command_serves_until_a_signal(trained: Path, tmp_path: Path, number: int):
+@pytest.mark.parametrize(
+    ("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "0.0.0.0")]
+)
+def test_command_serves_until_a_signal(trained: Path, tmp_path: Path, number: int, host: str):
     port = free_port()
-    words = ("serve", "--model_folder", str(trained), "--port", str(port))
+    words = ("serve", "--model_folder", str(trained), "--port", str(port), "--host", host)
     job = processes.start(run_translate_ddp, tmp_path, 1, None, words)
     job.signal_when(lambda: answers(job, port), number)
     output = job.succeed()
-    assert f"Serving en to it on http://127.0.0.1:{port} " in output
-    assert output.endswith("Stopped.\n") and "Traceback" not in output and "warning" not in output
+    assert f"Serving en to it on http://{host}:{port} " in output
+    assert output.endswith("Stopped.\n") and "Traceback" not in output
+    warning = f"warning: other machines can reach http://{host}"
+    assert (warning in output) == ("warning" in output) == (host == "0.0.0.0")
 
 
 def answers(job: processes.Job, port: int) -> bool:
