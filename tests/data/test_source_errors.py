@@ -9,7 +9,6 @@ import pytest
 from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, notices_of, read, write, write_parallel
-from tests.helpers.options import slow
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
@@ -102,15 +101,18 @@ def test_texts_of_parquet_that_are_not_utf8_are_marked_as_invalid(folder: Path):
     assert read(folder / "x.parquet") == both * 100
 
 
-@pytest.mark.parametrize("ending", [".gz", *slow(".xz", ".zst")])
-def test_damaged_compression_is_reported_with_the_line(folder: Path, ending: str):
-    lines = [f"{number} {number**9}\tx\n" for number in range(200_000)]
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_damaged_compression_is_reported_with_the_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+):
+    monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", 2**16)
+    lines = [f"{number} {number**9}\tx\n" for number in range(30_000)]
     path = Path(write(folder / f"x.tsv{ending}", "".join(lines)))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     message = error_of(path)
     found = re.match(rf"{re.escape(str(path))} after line ([\d,]+) cannot be read: ", message)
-    assert found and 10_000 < int(found[1].replace(",", "")) < 150_000, message
+    assert found and 1000 < int(found[1].replace(",", "")) < 22_000, message
     path.write_bytes(b"one\teins\n" * 99)
     message = error_of(path)
     assert message.startswith(f"{path} cannot be read: it is not compressed by ")
