@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,9 +10,9 @@ from tests.helpers.faults import Run
 from tests.helpers.file_translation import names, start
 from tests.helpers.options import slow
 from tests.helpers.processes import Job
-from translate_ddp.apps.commands.model_commands import SavedModel, open_once, write_rows
+from translate_ddp.apps.commands.model_commands import SavedModel, open_once
 from translate_ddp.apps.commands.translate import TranslateConfig
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.world import World
 from translate_ddp.translator import Translator
@@ -157,24 +156,6 @@ def test_stop_request_keeps_finished_chunks(
     assert "error: Stopped (SIGINT) before" in job.text() and "Traceback" not in job.text()
     translate().succeed()
     assert (place / "out").read_text() == expected(trained)
-
-
-def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
-    class StoppedRows(list[str]):
-        translator: Any = None
-        config = property(lambda self: self)
-
-        def item(self, part: range) -> range:
-            return part
-
-        def compute(self, *_: object) -> list[str]:
-            raise Stopped
-
-        def identity(self) -> list[object]:
-            return []
-
-    with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
-        write_rows(tmp_path / "out", StoppedRows("abc"), World(), "translation")
 
 
 def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(

@@ -11,9 +11,6 @@ from tests.helpers.runs import last_state, validations
 from translate_ddp import __version__
 from translate_ddp.console import number
 from translate_ddp.data.tokenizer import SPAN_TOKENS
-from translate_ddp.presets import changed_settings
-from translate_ddp.settings import Config
-from translate_ddp.training.identity import without_paths
 
 
 def rows(output: str) -> dict[str, str]:
@@ -83,15 +80,3 @@ def test_info_reports_what_it_cannot_describe(trained: Path, tmp_path: Path):
         (tmp_path / "empty").mkdir(exist_ok=True)
         code, output = translate_ddp(tmp_path / "output", "info", str(path))
         assert code == 2 and message in output and "Traceback" not in output
-
-
-def test_settings_of_the_preset_are_not_changes():
-    config = Config().to_dict()
-    config["run"]["preset"] = "base"
-    assert changed_settings(config)["d_model"] == 128
-    config["model"] |= {"d_model": 512, "dropout": 0.1}
-    assert not {"d_model", "dropout"} & changed_settings(config).keys()
-    config["corpus"]["dataset"] = "mine"
-    assert changed_settings(config)["dataset"] == "mine"
-    demo = Config().to_dict()
-    assert changed_settings(without_paths(demo)) == changed_settings(demo)

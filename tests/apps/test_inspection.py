@@ -232,10 +232,6 @@ def test_each_direction_is_reported_and_what_they_share(
     assert found.epoch is not None and found.pace is not None
 
 
-def test_one_direction_has_no_table_of_directions(tmp_path: Path):
-    assert "DIRECTIONS" not in list(report_lines(inspected(tmp_path, sentences(300))))
-
-
 # --- tokenizer, plan and estimated time ---
 
 

@@ -13,12 +13,11 @@ from tests.helpers.records import (
     START,
     STEPS,
     launch,
-    write_curve,
     write_events,
     write_metrics,
     write_run,
 )
-from translate_ddp.apps.reporting.curve_charts import LINE_POINTS, curve_charts
+from translate_ddp.apps.reporting.curve_charts import curve_charts
 from translate_ddp.apps.reporting.page_template import Paragraph, Table
 from translate_ddp.apps.reporting.run_comparison import (
     differences,
@@ -135,15 +134,6 @@ def test_the_page_has_the_scores_the_differences_and_the_problems(
         found = section(html, name)
         assert found is not None
         assert expected in " ".join(cell for row in tables(found)[0] for cell in row)
-
-
-def test_lines_of_many_long_runs_have_a_number_of_points_together(tmp_path: Path):
-    noise = {n + 1: (n * 7919) % 10_007 / 10_007 for n in range(3000)}
-    write_curve(tmp_path, "train/lr", noise)
-    (pair,) = curve_charts(compared(*[read_run(tmp_path)] * 8))
-    for figure in map(svg, pair):
-        counts = list(map(len, drawn(figure, "line")))
-        assert min(counts) > 100 and sum(counts) < LINE_POINTS + 20
 
 
 def figures_of(html: str) -> list[str]:

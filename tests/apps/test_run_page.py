@@ -26,7 +26,7 @@ from tests.helpers.records import (
     write_run,
     write_status,
 )
-from translate_ddp.apps.reporting.run_page import MAX_NOTICES, MAX_ROWS, render_run
+from translate_ddp.apps.reporting.run_page import MAX_NOTICES, render_run
 from translate_ddp.run_record import (
     EVENTS_FILE,
     METRICS_FILE,
@@ -399,17 +399,6 @@ def test_each_launch_has_its_own_last_end(tmp_path: Path):
         ["1970-01-01 00:33", "6", "1 × GPU", "1 min 0 s", "finished"],
         ["1970-01-02 00:00", "8", "2 × CPU", "0 s", "finished"],  # the state of the run
     ]
-
-
-def test_the_last_launches_are_shown_in_the_order_of_the_file(tmp_path: Path):
-    write_metrics(tmp_path, [])
-    count = MAX_ROWS + 10
-    begun = [launch(1000.0 * n, n) for n in range(count)]
-    begun[-1] = launch(5.0, count - 1, lang_src="of the last")  # the clock was set back
-    write_events(tmp_path, begun)
-    assert "of the last to de" in text_of(tmp_path)
-    [shown, *_] = tables_of(tmp_path, "history")
-    assert [row[1] for row in shown[1:]] == [str(n) for n in range(10, count)]
 
 
 def test_of_equal_notices_and_of_many_the_last_ones_are_shown(tmp_path: Path):

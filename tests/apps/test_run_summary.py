@@ -144,18 +144,6 @@ def test_a_run_without_events_has_the_languages_and_the_metric_of_its_settings(t
     assert summary.best and summary.best.value == 0.25
 
 
-def test_a_run_of_several_directions_without_events_is_judged_by_chrf(tmp_path: Path):
-    scores = {"chrf": 30, "BLEU": 9, "en-hau/BLEU": 8, "fr-hau/BLEU": 10}
-    scalars = {f"validation/{name}": score for name, score in scores.items()}
-    write_metrics(tmp_path, [{"step": 20, "time": 1.0} | scalars])
-    settings = {"lang_src": ["en", "fr"], "lang_tgt": ["hau"], "best_metric": "auto"}
-    (tmp_path / "config.yaml").write_text(json.dumps(settings))
-    summary = summary_of(tmp_path)
-    assert (summary.launch.lang_src, summary.launch.lang_tgt) == ("en+fr", "hau")
-    assert summary.record.directions == ["en-hau", "fr-hau"]
-    assert summary.best and summary.best.value == 30
-
-
 def test_after_all_epochs_the_steps_of_a_run_are_no_longer_an_estimate(tmp_path: Path):
     write_events(tmp_path, [launch(0.0, 0, total_steps=103, num_epochs=10)])
     for step, total in ((90, 103), (100, 100)):

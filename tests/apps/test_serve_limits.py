@@ -19,7 +19,6 @@ from translate_ddp.apps.serving.batching import (
     Found,
     LimitsConfig,
     QueueFull,
-    split,
 )
 from translate_ddp.apps.serving.server import Connection
 
@@ -129,17 +128,6 @@ def test_parts_of_a_long_request_take_turns_with_other_requests():
 
     assert asyncio.run(main()) == [["A", "B", "C"], ["LATE"]]
     assert calls in ([["a"], ["late"], ["b"], ["c"]], [["a"], ["b"], ["late"], ["c"]])
-
-
-def test_long_request_is_split_between_its_texts():
-    texts, tokens = list("abcdef"), [0, BATCH_TOKENS, 1, 2 * BATCH_TOKENS, BATCH_TOKENS - 1, 1]
-    assert list(split(texts, tokens)) == [
-        (["a", "b"], BATCH_TOKENS),
-        (["c"], 1),
-        (["d"], 2 * BATCH_TOKENS),
-        (["e", "f"], BATCH_TOKENS),
-    ]
-    assert list(split([], [])) == []
 
 
 def test_request_of_a_closed_connection_is_not_translated():

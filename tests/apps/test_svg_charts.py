@@ -78,18 +78,6 @@ def test_marks_have_a_text_a_place_and_a_legend():
     assert {"resumed", "skipped"} <= texts(chart).keys()
 
 
-def test_legends_of_many_long_names_stay_within_the_chart():
-    series = [Series(f"runs/experiment {n} 模型", [n, n + 1], [0, 1]) for n in range(8)]
-    chart = lines_of(*series)
-    rows = set()
-    for group in chart.findall("g"):
-        moved = re.fullmatch(r"translate\(([\d.]+) (\d+)\)", group.get("transform", ""))
-        if moved and (text := group.find("text")) is not None:
-            rows.add(int(moved[2]))
-            assert float(moved[1]) + 26 + 7 * len(text.text or "") <= size(chart)[0]
-    assert len(rows) > 2 and max(rows) < min(y for _, y in drawn(chart, "line")[7])
-
-
 def odd_charts() -> Iterator[str]:
     for name, y, x in (
         ("one", [5.0], [7.0]),

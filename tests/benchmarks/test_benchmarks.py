@@ -13,7 +13,7 @@ import pytest
 
 import benchmarks
 from benchmarks import common, rounds
-from benchmarks.common import Failed, select
+from benchmarks.common import Failed
 from benchmarks.gpu.case import Setup
 from benchmarks.gpu.correctness import compared
 from benchmarks.gpu.traces import covered
@@ -23,7 +23,6 @@ from benchmarks.report import Row, write_report
 from benchmarks.training import best_peer
 from benchmarks.workbench import open_training
 from translate_ddp.data.dataset import Lengths
-from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
 
 COMMANDS = "gpu.__main__ training decoding demo serving languages preparation".split()
@@ -59,13 +58,6 @@ def test_results_path_that_is_a_file_gives_one_message_and_exit_code_2(tmp_path:
     done = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == f"error: Cannot write to {file}: File exists. Choose another folder.\n"
-
-
-def test_only_selects_by_part_of_the_name():
-    assert select(["ours", "peer, bf16"], []) == ["ours", "peer, bf16"]
-    assert select(["ours", "peer, bf16"], ["bf16"]) == ["peer, bf16"]
-    with pytest.raises(UserError, match="matches none of: ours; peer"):
-        select(["ours", "peer"], ["absent"])
 
 
 def test_rounds_are_interleaved_and_a_failed_contestant_is_not_repeated():

@@ -137,25 +137,3 @@ def test_epochs_have_other_steps_and_are_reproducible():
     assert len(set(first) & set(epoch(1))) < 0.02 * len(first)
 
 
-def test_only_blocks_of_bounded_size_are_sorted(monkeypatch: pytest.MonkeyPatch):
-    sorted_rows: list[int] = []
-    argsort = np.argsort
-
-    def observed(values: np.ndarray, **options: Any) -> np.ndarray:
-        sorted_rows.append(len(values))
-        return argsort(values, **options)
-
-    monkeypatch.setattr(plan_module, "BLOCK_ROWS", 1000)
-    monkeypatch.setattr(np, "argsort", observed)
-    planned = plan(real_lengths(3500), batch_tokens=300)
-    assert sorted_rows == [875] * 4
-    assert planned.rows.itemsize == 4
-    assert sum(array.nbytes for array in vars(planned).values()) < 4.5 * 3500 + 24 * len(planned)
-
-
-@pytest.mark.parametrize("longest", [9, 15])
-def test_large_buckets_have_a_multiple_of_8_rows(longest: int):
-    lengths = np.full(50_000, longest)
-    steps = steps_of(plan(Lengths(lengths, lengths), batch_tokens=25_000))
-    counts = [len(rows) for buckets in steps for rows in buckets]
-    assert sorted(counts)[1:] == [6250 // longest // 8 * 8] * (len(counts) - 1)
