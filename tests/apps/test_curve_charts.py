@@ -118,13 +118,6 @@ def test_a_first_tenth_that_would_flatten_the_rest_is_not_shown(
     assert visible_range([np.array(curve, dtype=float) for curve in curves], from_zero) == expected
 
 
-def test_a_curve_of_any_name_has_a_chart_up_to_a_limited_number():
-    others = [f"probe/{number}" for number in range(20)]
-    names = ["epoch", *others, "train/skipped_steps", "train/lr"]
-    assert [panel.title for panel in panels(names)] == ["Learning rate", *others[:12]]
-    assert [panel.title for panel in panels(names, True)] == ["Learning rate", *others[:4]]
-
-
 def test_the_chosen_metric_of_many_directions_has_charts_with_the_mean_in_each():
     pairs = [f"en-x{number}" for number in range(9)]
     names = [f"{group}/{pair}chrf" for pair in ["", *(f"{p}/" for p in pairs)] for group in GROUPS]
@@ -141,14 +134,6 @@ def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     series = thin_series("a", X[: len(y)], y)
     assert len(series.x) <= POINTS + 2
     return np.array(series.x), np.array(series.y)
-
-
-@pytest.mark.parametrize(
-    "curve", [8 * np.exp(-X / 2000) + 0.3 * np.sin(X / 3000), np.cos(X / 7000), 1 / (X + 2000)]
-)
-def test_a_smooth_curve_deviates_by_little(curve: np.ndarray):
-    x, y = thinned(curve)
-    assert np.abs(curve - np.interp(X, x, y)).max() < 0.02 * np.ptp(curve)
 
 
 def test_first_last_lowest_and_highest_of_noise_stay():

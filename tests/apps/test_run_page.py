@@ -355,17 +355,6 @@ def test_words_that_differ_from_the_reference_are_marked(tmp_path: Path):
     assert found is not None and [each.text for each in found.iter("mark")] == ["Marked", "bad"]
 
 
-def test_equal_translations_are_one_version_before_few_are_chosen(tmp_path: Path):
-    write_run(tmp_path, 1)
-    texts = ["a"] * 30 + [*"bcdefgh"] + ["a"] * 2
-    write_samples(tmp_path, *([("s", "r", text)] for text in texts))
-    [shown] = tables_of(tmp_path, "samples")
-    assert [text for _, text in shown[2:]] == [*"abcdefgha"]
-    write_samples(tmp_path, *([("s", "r", text)] for text in "abcdefghijklmnopqrst"))
-    [shown] = tables_of(tmp_path, "samples")
-    assert len(shown) == 12 and (shown[2][1], shown[-1][1]) == ("a", "t")
-
-
 def test_a_sentence_that_is_twice_in_the_samples_keeps_its_place(tmp_path: Path):
     write_run(tmp_path, 1)
     twice = [("s", "r", "a"), ("s", "other", "x"), ("s", "r", "b")]

@@ -106,14 +106,6 @@ def test_the_time_left_follows_from_the_pace_of_this_launch(tmp_path: Path):
     assert summary_of(tmp_path).seconds_left is None
 
 
-def test_no_time_left_is_stated_after_the_clock_was_set_back(tmp_path: Path):
-    set_back = [{"step": s, "time": 5000 - 10.0 * s, "train/loss": 1.0} for s in (50, 60)]
-    write_metrics(tmp_path, set_back)
-    write_events(tmp_path, [launch(0.0, 40, total_steps=100)])
-    write_status(tmp_path, "running")
-    assert summary_of(tmp_path, 5130.0).seconds_left is None
-
-
 # --- state, steps, speed ---
 
 

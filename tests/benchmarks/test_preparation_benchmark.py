@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 
 from benchmarks.generated_text import CHUNK_PAIRS, generate
-from benchmarks.preparation import MEMORY, PreparationBenchmark, measure, provide_task, rows_of
+from benchmarks.preparation import PreparationBenchmark, measure, provide_task, rows_of
 from benchmarks.preparers import ours
 from benchmarks.report import Row
-from benchmarks.rounds import Outcome, disk_mib, run_once
+from benchmarks.rounds import Outcome
 from tests.helpers import processes
 
 
@@ -56,28 +55,6 @@ def test_another_version_is_measured_with_its_own_modules_on_a_generated_corpus(
     result = measure("preparers.ours", task, 150, 120, 0, checkout=tmp_path / "old")
     assert (result["is"], result["seconds"], result["pairs_per_second"]) == (1, 3, 50)
     assert {*tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize("kind", ["anonymous", "file"])
-def test_memory_of_a_file_is_resident_but_not_anonymous(kind: str, tmp_path: Path):
-    path = tmp_path / "file"
-    path.write_bytes(bytes(64 << 20))
-    program = (
-        "import mmap, sys, time\n"
-        "if sys.argv[1] == 'anonymous': held = bytearray(b'x') * (64 << 20)\n"
-        "else:\n"
-        "    file = open(sys.argv[2], 'rb')\n"
-        "    held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
-        "    sum(held[::4096])\n"
-        "time.sleep(1)\n"
-        "print('{}')\n"
-    )
-    child = [sys.executable, "-c", program, kind, str(path)]
-    command = ["sh", "-c", '"$@"; true', "sh", *child]  # descendants count
-    found = run_once(command, 60, memory=MEMORY, sample_seconds=0.05)
-    assert found["peak_rss_mib"] > 64
-    assert found["anonymous_mib"] > 64 if kind == "anonymous" else found["anonymous_mib"] < 32
-    assert 64 <= disk_mib(tmp_path) < 65
 
 
 def train_forked(words: Sequence[str], **_: Any) -> SimpleNamespace:

@@ -13,11 +13,10 @@ from translate_ddp.data.batches import (
     Step,
     batch_by_tokens,
     collate,
-    merge_buckets,
     padding_share,
     split_into_micro_batches,
 )
-from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, TrainingPairs
+from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.plan import Plan, StepSampler, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
@@ -96,25 +95,6 @@ def test_a_micro_batch_has_rows_of_one_bucket_only():
         (2, 2),
         (1, 5),
     ]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_merged_buckets_take_about_the_least_time_of_all_merges_of_neighbours(seed: int):
-    random = np.random.default_rng(seed)
-    longest = np.sort(random.integers(2, 60, 6))[::-1]
-    sides = [np.repeat(longest, 600 // longest) for _ in range(2)]
-    ends = np.cumsum(600 // longest)[:-1]
-    launch = int(random.choice([20, 300, 1000, 4000]))
-
-    def seconds(merged: list[np.ndarray]) -> int:
-        padded = (len(rows) * int(side[rows].max()) for rows in merged for side in sides)
-        return max(sum(padded), 2 * launch * len(merged))
-
-    rows = np.arange(len(sides[0]))
-    merged = merge_buckets(np.split(rows, ends), Lengths(*sides), launch, max_tokens=10**6)
-    assert np.array_equal(np.concatenate(merged), rows)
-    cuts = itertools.chain(*(itertools.combinations(ends, n) for n in range(6)))
-    assert seconds(merged) <= 1.15 * min(seconds(np.split(rows, cut)) for cut in map(list, cuts))
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 2), (2, 1), (3, 1), (5, 1)])

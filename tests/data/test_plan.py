@@ -1,7 +1,6 @@
 """The plan of an epoch: complete, within its limits, of mixed lengths, the same for all ranks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -104,19 +103,6 @@ def test_pairs_of_equal_lengths_stay_in_order():
     assert plan_module._sort(source, target).tolist() == order  # pyright: ignore[reportPrivateUsage]
 
 
-def test_four_consecutive_steps_of_one_bucket_have_all_lengths():
-    planned = plan(batch_tokens=1024)
-    rounds = [
-        np.concatenate([planned[index] for index in range(first, first + 4)])
-        for first in range(0, len(planned) - 4, 4)
-    ]
-    within = np.mean([CORPUS.target[rows].var() for rows in rounds])
-    assert within > 0.9 * CORPUS.target.var()
-    means = [CORPUS.longest_side[planned[index]].mean() for index in range(len(planned))]
-    orders = {tuple(np.argsort(means[first : first + 4])) for first in range(0, len(means) - 4, 4)}
-    assert len(orders) > 12  # of 24: long and short steps do not alternate regularly
-
-
 @pytest.mark.parametrize("rows_per_rank", [400, 401])
 def test_steps_of_several_ranks_have_batch_size_rows_of_each(rows_per_rank: int):
     planned = plan(world_size=3, batch_size=rows_per_rank)
@@ -135,5 +121,3 @@ def test_epochs_have_other_steps_and_are_reproducible():
     assert epoch(0) == first
     # Not merely the same steps in another order; only steps of the few longest rows may be equal.
     assert len(set(first) & set(epoch(1))) < 0.02 * len(first)
-
-
