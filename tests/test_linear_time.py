@@ -61,10 +61,8 @@ UNITS = (
 ).split("|")
 # What stands once before a unit that is repeated.
 STARTS = ('%|+|{{|[|[[|[a=|<a|<|</|<!--|&#|&|a@|a.|a. |"|(|@|#|http://|C:\\|**').split("|")
-random_ = Random(2)
 TEXTS = [("", unit) for unit in UNITS]
 TEXTS += [(start, unit) for start in STARTS for unit in ("0", "1", " ", "a", "a.", "(")]
-TEXTS += [(random_.choice(STARTS), "".join(random_.choices(UNITS, k=3))) for _ in range(20)]
 
 
 def modules() -> Iterator[Any]:

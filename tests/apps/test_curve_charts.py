@@ -26,7 +26,6 @@ from translate_ddp.apps.reporting.curve_charts import (
     panels,
     run_events,
     thin_series,
-    time_unit,
     visible_range,
 )
 from translate_ddp.apps.reporting.run_summary import summarize
@@ -85,14 +84,6 @@ def test_points_and_marks_are_at_their_steps_and_at_their_time_of_training(tmp_p
         assert marks(over_time, "skipped") == {"2 until step 520": pytest.approx(at, abs=0.1)}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "name"),
-    [(0, "seconds"), (179, "seconds"), (180, "minutes"), (10_799, "minutes"), (10_800, "hours")],
-)
-def test_the_time_axis_has_at_least_three_units(seconds: float, name: str):
-    assert time_unit(seconds)[0] == name
-
-
 def test_launches_from_a_checkpoint_and_skipped_steps_are_marked(tmp_path: Path):
     skipped = {1: 3.0, 10: 3.0, 20: 3.0, 30: 5.0, 50: 6.0}
     write_curve(tmp_path, "train/skipped_steps", skipped)
@@ -127,13 +118,6 @@ def test_a_first_tenth_that_would_flatten_the_rest_is_not_shown(
     assert visible_range([np.array(curve, dtype=float) for curve in curves], from_zero) == expected
 
 
-def test_a_curve_of_any_name_has_a_chart_up_to_a_limited_number():
-    others = [f"probe/{number}" for number in range(20)]
-    names = ["epoch", *others, "train/skipped_steps", "train/lr"]
-    assert [panel.title for panel in panels(names)] == ["Learning rate", *others[:12]]
-    assert [panel.title for panel in panels(names, True)] == ["Learning rate", *others[:4]]
-
-
 def test_the_chosen_metric_of_many_directions_has_charts_with_the_mean_in_each():
     pairs = [f"en-x{number}" for number in range(9)]
     names = [f"{group}/{pair}chrf" for pair in ["", *(f"{p}/" for p in pairs)] for group in GROUPS]
@@ -150,21 +134,6 @@ def thinned(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     series = thin_series("a", X[: len(y)], y)
     assert len(series.x) <= POINTS + 2
     return np.array(series.x), np.array(series.y)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, POINTS])
-def test_the_points_of_a_short_zigzag_all_stay(count: int):
-    y = X[:count] % 2 * (X[:count] + 1)
-    x, shown = thinned(y)
-    assert x.tolist() == X[:count].tolist() and shown.tolist() == y.tolist()
-
-
-@pytest.mark.parametrize(
-    "curve", [8 * np.exp(-X / 2000) + 0.3 * np.sin(X / 3000), np.cos(X / 7000), 1 / (X + 2000)]
-)
-def test_a_smooth_curve_deviates_by_little(curve: np.ndarray):
-    x, y = thinned(curve)
-    assert np.abs(curve - np.interp(X, x, y)).max() < 0.02 * np.ptp(curve)
 
 
 def test_first_last_lowest_and_highest_of_noise_stay():

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -23,7 +22,7 @@ from translate_ddp.apps.commands.model_commands import EngineConfig, SavedModel,
 from translate_ddp.apps.commands.translate import InputRows, TranslateConfig
 from translate_ddp.apps.exporting import ctranslate2_export
 from translate_ddp.apps.exporting.ctranslate2_export import RECORD, open_verified
-from translate_ddp.apps.exporting.trained_model import NotTheSame, Sentences, TrainedModel
+from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel
 from translate_ddp.errors import UserError, cleanup
 from translate_ddp.modeling.ctranslate2_engine import CTranslate2Engine
 from translate_ddp.modeling.search_options import NBestConfig
@@ -144,21 +143,6 @@ def test_converted_model_is_deleted_at_signals_and_at_a_closed_pipe(run: Path, t
         jobs[2].send_signal(signal.SIGINT)
         assert [job.wait(SECONDS) for job in jobs] == [-signal.SIGTERM, 0, ExitCode.INTERRUPTED]
     assert [list(folder.iterdir()) for folder in folders] == [[], [], []]
-
-
-def test_verifications_at_the_same_time_are_all_recorded(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-):
-    choose = ctranslate2_export.choose_sentences
-
-    def choose_while_another_verifies(*arguments: Any) -> Sentences:
-        monkeypatch.setattr(ctranslate2_export, "choose_sentences", choose)
-        open_with(INT8, run)
-        return choose(*arguments)
-
-    monkeypatch.setattr(ctranslate2_export, "choose_sentences", choose_while_another_verifies)
-    open_with(FLOAT32, run)
-    assert [key.split()[1] for key in json.loads((run / RECORD).read_text())] == ["int8", "float32"]
 
 
 def test_full_temporary_disk_is_one_error_that_names_it(run: Path, monkeypatch: pytest.MonkeyPatch):

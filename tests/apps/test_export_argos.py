@@ -13,7 +13,6 @@ from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting.ctranslate2_export import argos_metadata
 from translate_ddp.apps.exporting.trained_model import TrainedModel, choose_sentences
 from translate_ddp.data.tokenizer import PAD, SOS
-from translate_ddp.data.tokenizer_models import SentencePieceModel
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import search
 from translate_ddp.modeling.search_options import NBestConfig
@@ -143,12 +142,3 @@ def test_output_of_another_kind_is_refused(
     flags = ["--model_folder", str(request.getfixturevalue(run)), "--format", "argos"]
     code, text = translate_ddp(tmp_path / "o", "export", *flags, "--output", output)
     assert code == 2 and message in text, text
-
-
-def test_model_that_adds_no_space_gets_a_note(
-    model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(SentencePieceModel, "adds_space", False)
-    sentences = choose_sentences(model, "", "", NO_RUN)
-    (note,) = export(model, "argos", tmp_path / "x.argosmodel", sentences).notes
-    assert "joins sentences without a space" in note

@@ -14,7 +14,7 @@ from tests.helpers.exports import trained_model, validation_set
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting import ctranslate2_export
 from translate_ddp.apps.exporting.ctranslate2_export import write_files
-from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel
+from translate_ddp.apps.exporting.trained_model import NotTheSame
 from translate_ddp.data.tokenizer import PAD, SOS
 from translate_ddp.errors import UserError
 from translate_ddp.modeling import ctranslate2_engine
@@ -150,17 +150,6 @@ def test_folder_is_opened_by_translator_and_commands(exported: Path, trained: Pa
     for settings in ({"average": 2}, {"precision": "fp32"}):
         with pytest.raises(UserError, match="Omit the average and the precision"):
             Translator.open(str(exported), **settings)  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize("format", ["ctranslate2", "pt"])
-def test_export_keeps_the_learnt_abbreviations(trained: Path, tmp_path: Path, format: Any):
-    model = trained_model(trained)
-    facts = replace(model.facts, abbreviations={"en": ["zorb"]})
-    place = tmp_path / "model.pt"
-    changed = TrainedModel.of(replace(model.state, facts=facts))
-    export(changed, format, place, validation_set(trained))
-    line = "I met Zorb. Obama. He left"
-    assert Translator.open(str(place)).sentences(line) == ["I met Zorb. Obama.", "He left"]
 
 
 def test_damaged_folder_is_one_error(exported: Path):

@@ -1,7 +1,6 @@
 """Exports of a model with span tokens, which stand in sources and are generated."""
 
 import json
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,20 +83,3 @@ def test_transformers_translate_spans_as_the_checkpoint(trained: Path, tmp_path:
     assert [ids[:-1]] == model.facts.tokenizer.encode(["sun [P1] moon"])
     first = len(model.facts.tokenizer)
     assert tokenizer.convert_tokens_to_ids([*SPAN_TOKENS]) == [*range(first, first + 8)]
-
-
-def test_package_of_argos_translates_spans_as_the_checkpoint(trained: Path, tmp_path: Path):
-    pytest.importorskip("sentencepiece")
-    model = with_likely_spans(with_sentencepiece(trained_model(trained)))
-    sources, expected = marked(model)
-    file = tmp_path / "en_it.argosmodel"
-    export(model, "argos", file, choose_sentences(model, "", "", NO_RUN))
-    with zipfile.ZipFile(file) as archive:
-        archive.extractall(tmp_path)
-    (folder,) = tmp_path.glob("translate-*/model")
-    names = [*model.facts.tokenizer.names, *SPAN_TOKENS]
-    library = ctranslate2.Translator(str(folder), intra_threads=1)
-    for source, ids in zip(sources, expected, strict=True):
-        tokens, count = [[names[i] for i in source]], len(ids)
-        (found,) = library.translate_batch(tokens, beam_size=1, max_decoding_length=count)
-        assert found.hypotheses[0] == [names[i] for i in ids]

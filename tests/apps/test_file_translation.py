@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import faults
+from tests.helpers.faults import Run
 from tests.helpers.file_translation import names, start
 from tests.helpers.options import slow
 from tests.helpers.processes import Job
-from translate_ddp.apps.commands.model_commands import SavedModel, open_once, write_rows
+from translate_ddp.apps.commands.model_commands import SavedModel, open_once
 from translate_ddp.apps.commands.translate import TranslateConfig
-from translate_ddp.errors import Stopped, UserError
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.chunked_file import ChunkedFile
 from translate_ddp.runtime.world import World
 from translate_ddp.translator import Translator
@@ -22,6 +22,7 @@ LINES = [
     *("wolf wolf", "a", "river", "fish moon", "☃ sun", "tree tree", "bird", "sun sun", "stone"),
 ]  # four chunks, the last with three lines
 CHUNKS = 4
+INPUT = "\r\n".join(LINES).encode()  # without a final line break
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def place(tmp_path: Path) -> Path:
     """A folder with the input, for the output."""
     place = tmp_path / "place"
     place.mkdir()
-    (place / "in.en").write_bytes("\r\n".join(LINES).encode())  # without a final line break
+    (place / "in.en").write_bytes(INPUT)
     return place
 
 
@@ -50,51 +51,62 @@ def expected(trained: Path) -> str:
     return "".join(f"{translator.translate([line])[0]}\n" for line in LINES)
 
 
-@pytest.mark.parametrize("size", [1, 2])
 def test_file_has_a_translation_of_each_line(
-    translate: Callable[..., Job], trained: Path, place: Path, size: int
+    translate: Callable[..., Job], trained: Path, place: Path
 ):
-    printed = translate(size=size).succeed()
+    printed = translate(size=2).succeed()
     assert (place / "out").read_text() == expected(trained)
     assert names(place) == ["in.en", "out"]
     assert "translation 100%" in printed
 
 
-@pytest.mark.parametrize("size", [1, *slow(2)])
+JSONL = ["--format", "jsonl", "--n_best", "2"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted_jsonl(
+    uninterrupted: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
+) -> bytes:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    (folder / "in.en").write_bytes(INPUT)
+    files = ["--input", str(folder / "in.en"), "--output", str(folder / "out")]
+    flags = ["--model_folder", str(uninterrupted().folder), *JSONL]
+    start(folder / "printed", "translate", *files, *flags).succeed()
+    return (folder / "out").read_bytes()
+
+
 @pytest.mark.parametrize(
-    ("point", "time"), [("chunk", 1), ("chunk", 2), ("joined", 1), ("published", 1)]
+    ("point", "time", "size"),
+    [("chunk", 1, 1), ("joined", 1, 1), ("published", 1, 1), *slow(("chunk", 2, 2))],
 )
 def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
-    translate: Callable[..., Job], trained: Path, place: Path, point: str, time: int, size: int
+    translate: Callable[..., Job],
+    uninterrupted_jsonl: bytes,
+    place: Path,
+    point: str,
+    time: int,
+    size: int,
 ):
-    flags = ["--format", "jsonl", "--n_best", "2"]
-    translate(*flags, size=size, fault=faults.kill(point, time, rank=0)).kill_rest()
+    translate(*JSONL, size=size, fault=faults.kill(point, time, rank=0)).kill_rest()
     assert (place / "out").exists() == (point == "published")
     (partial,) = place.glob("out.*.partial")
     before = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
     assert before
     # A second kill, on the way: the chunks of the first start are not computed again.
-    if (point, time, size) == ("chunk", 1, 1):
-        translate(*flags, fault=faults.kill("chunk")).kill_rest()
+    if (point, size) == ("chunk", 1):
+        translate(*JSONL, fault=faults.kill("chunk")).kill_rest()
         after = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
         assert len(after) == len(before) + 1 and before.items() <= after.items()
-    printed = translate(*flags, size=size).succeed()
+    printed = translate(*JSONL, size=size).succeed()
     assert "Continues:" in printed and names(place) == ["in.en", "out"]
-    continued = (place / "out").read_bytes()
-    (place / "out").unlink()
-    translate(*flags, size=size).succeed()
-    assert (place / "out").read_bytes() == continued
-    assert continued.count(b"\n") == len(LINES)
+    assert (place / "out").read_bytes() == uninterrupted_jsonl
+    assert uninterrupted_jsonl.count(b"\n") == len(LINES)
 
 
 @pytest.mark.slow
 def test_workers_write_what_one_process_writes_and_continue_its_file(
     translate: Callable[..., Job], trained: Path, place: Path, tmp_path: Path
 ):
-    printed = translate(gpus=2).succeed()
-    assert "Starts 2 processes" in printed and "translation 100%" in printed
-    assert (place / "out").read_text() == expected(trained)
-    (place / "out").unlink()
     translate(gpus=2, fault=faults.kill("chunk", time=2)).kill_rest()
     printed = translate().succeed()  # too few parts are left for two workers
     assert "Continues: 8 of 15" in printed
@@ -146,24 +158,6 @@ def test_stop_request_keeps_finished_chunks(
     assert (place / "out").read_text() == expected(trained)
 
 
-def test_stop_by_the_signal_of_another_rank_says_so(tmp_path: Path):
-    class StoppedRows(list[str]):
-        translator: Any = None
-        config = property(lambda self: self)
-
-        def item(self, part: range) -> range:
-            return part
-
-        def compute(self, *_: object) -> list[str]:
-            raise Stopped
-
-        def identity(self) -> list[object]:
-            return []
-
-    with pytest.raises(UserError, match=r"^Stopped \(on another rank\) before .* to continue\.$"):
-        write_rows(tmp_path / "out", StoppedRows("abc"), World(), "translation")
-
-
 def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(
     translate: Callable[..., Job], trained: Path, place: Path
 ):
@@ -182,9 +176,8 @@ def test_changed_input_weights_or_settings_do_not_use_the_finished_chunks(
 
 def test_existing_output_is_not_overwritten(translate: Callable[..., Job], place: Path):
     (place / "out").write_text("mine")
-    for size in (1, 2):
-        printed = translate(size=size).fail()
-        assert printed.count(f"error: {place / 'out'} exists already") == 1
+    printed = translate(size=2).fail()
+    assert printed.count(f"error: {place / 'out'} exists already") == 1
     assert (place / "out").read_text() == "mine" and names(place) == ["in.en", "out"]
 
 
@@ -212,15 +205,6 @@ def test_empty_file_has_an_empty_translation(translate: Callable[..., Job], plac
     (place / "in.en").write_bytes(b"")
     translate().succeed()
     assert (place / "out").read_bytes() == b"" and names(place) == ["in.en", "out"]
-
-
-def test_ranks_divide_the_missing_chunks(tmp_path: Path):
-    parts = [
-        ChunkedFile(tmp_path / "out", lambda: [], 9, World(rank, 3)).of_this_rank([0, 2, 3, 7, 8])
-        for rank in range(3)
-    ]
-    assert sorted(chunk for part in parts for chunk in part) == [0, 2, 3, 7, 8]
-    assert sorted(map(len, parts)) == [1, 2, 2]
 
 
 def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_path: Path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.corpora import write_parallel
 from tests.helpers.inspected import (
     ENGLISH,
     GERMAN,
@@ -29,12 +30,12 @@ from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.preparation import prepare
 from translate_ddp.errors import UserError
 from translate_ddp.presets import with_values
-from translate_ddp.settings import Config, CorpusConfig
+from translate_ddp.settings import Config
 
 
 def test_a_clean_corpus_has_no_problem(tmp_path: Path):
     found = inspected(tmp_path, sentences(600))
-    assert find_problems(found) == []
+    assert find_problems(found) == [] and "DIRECTIONS" not in list(report_lines(found))
     assert (found.cleaned.sizes, found.cleaned.validation_sizes) == ([600], [100])
     assert (found.strict.rows, found.strict.dropped) == (600, {})
 
@@ -171,18 +172,10 @@ def test_shares_are_never_rounded_to_nothing_or_all():
 
 
 def test_lines_that_are_not_utf8_are_one_problem(tmp_path: Path):
-    pairs = sentences(600)
-    inspected(tmp_path, pairs)
-    path = tmp_path / "train.de"
-    path.write_bytes(path.read_bytes() + "Straße\n".encode("latin-1"))
-    with (tmp_path / "train.en").open("a") as file:
-        file.write("street\n")
-    corpus = CorpusConfig(
-        (str(tmp_path / "train"),), validation=str(tmp_path / "valid"), lang_tgt=("de",)
-    )
-    config = replace(Config(), corpus=corpus)
-    (tmp_path / "again").mkdir()
-    found = inspect(corpus, lambda _: (config, "small"), tmp_path / "again", 0)
+    source = write_parallel(tmp_path / "latin", [*sentences(600), ("street", "Stra?e")])
+    path = tmp_path / "latin.de"
+    path.write_bytes(path.read_bytes().replace(b"?", "ß".encode("latin-1")))
+    found = inspected(tmp_path, [], dataset=(source,))
     (only,) = find_problems(found)
     assert "first line 601" in only.what and "iconv -f" in only.what
     assert found.cleaned.reports[0].dropped == {"invalid unicode": 1}
@@ -239,10 +232,6 @@ def test_each_direction_is_reported_and_what_they_share(
     assert found.epoch is not None and found.pace is not None
 
 
-def test_one_direction_has_no_table_of_directions(tmp_path: Path):
-    assert "DIRECTIONS" not in list(report_lines(inspected(tmp_path, sentences(300))))
-
-
 # --- tokenizer, plan and estimated time ---
 
 
@@ -265,22 +254,15 @@ def test_a_sample_stands_for_the_corpus(tmp_path: Path, monkeypatch: pytest.Monk
     assert "a sample of 500 of the 2,000 training pairs" in "\n".join(report_lines(part)).lower()
 
 
-def test_an_epoch_has_the_pairs_of_the_weights(tmp_path: Path):
-    plain, double = (
-        inspected(tmp_path / name, sentences(300), **settings).epoch
-        for name, settings in {"plain": {}, "double": {"dataset_weight": (2.0,)}}.items()
-    )
-    assert plain is not None and double is not None
-    assert double.tokens == 2 * plain.tokens
-
-
-def test_steps_are_measured_for_several_datasets_with_weights(tmp_path: Path):
-    other = tmp_path / "other"
-    inspected(other, sentences(200, seed=2))
-    datasets = (str(tmp_path / "train"), str(other / "train"))
-    weighted = {"dataset": datasets, "dataset_weight": (1.0, 5.0)}
-    found = inspected(tmp_path, sentences(200), seconds=0.01, **weighted)
-    assert sum(found.cleaned.sizes) == 400 and found.pace is not None and found.pace.steps >= 1
+def test_an_epoch_and_its_measured_steps_have_the_pairs_of_the_weights(tmp_path: Path):
+    source = write_parallel(tmp_path / "one", sentences(200))
+    other = write_parallel(tmp_path / "other", sentences(200, seed=2))
+    plain = inspected(tmp_path / "plain", [], dataset=(source, source), clean="none").epoch
+    weighted = {"dataset": (source, other), "dataset_weight": (2.0, 0.0)}
+    double = inspected(tmp_path / "double", [], seconds=0.01, clean="none", **weighted)
+    assert plain is not None and double.epoch is not None
+    assert double.epoch.tokens == plain.tokens
+    assert sum(double.cleaned.sizes) == 400 and double.pace is not None and double.pace.steps >= 1
 
 
 def test_tokenizer_and_tokens_are_those_of_the_training(tmp_path: Path):

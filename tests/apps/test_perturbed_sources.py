@@ -37,23 +37,6 @@ def test_repetition_is_several_words_three_times_or_one_four_times_in_a_row(
     assert repeats_itself(text, language) is expected
 
 
-def test_sources_without_spaces_between_words_have_no_line_of_single_words():
-    answers = {"你好。": "no no no no", "再见": "bye"}
-    sources, references = ["你好。", "再见"], ["hello.", "bye"]
-    asked: list[str] = []
-
-    def translate(texts: Sequence[str]) -> list[str]:
-        asked.extend(texts)
-        return [answers.get(text, "boh") for text in texts]
-
-    lines = list(
-        describe_perturbed(translate, Pairs(sources, references, LanguagePair("zh", "en")))
-    )
-    assert [line.partition(":")[0] for line in lines][-1] == "no end punctuation"
-    assert lines[0].endswith(" 50.0% repeat themselves")
-    assert set(asked) == {"你好。", "你好", "再见"}
-
-
 def test_frequent_words_are_in_lower_case_without_punctuation_and_numbers():
     sources = ["The dog, the cat!", "«La» don't 12 12 12", "the हिन्दी भाषा। भाषा"]
     assert frequent_words(sources, "en") == ["the", "भाषा", "dog", "cat", "la", "don't", "हिन्दी"]

@@ -128,9 +128,16 @@ def scripted(
     return engine, Decoder(engine, facts, LanguagePair("en", "it"))  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def line() -> Line:
-    return Protection().line(["sun %s moon <b>tree</b>"])
+def with_elements(source: str) -> Line:
+    """A line of HTML."""
+    parts = [Span(part, part) if part[:1] == "<" else part for part in re.split("(<.*?>)", source)]
+    return Protection().line(parts)
+
+
+def decoded(decoder: Decoder, line: Line, beam_width: int = 1, **settings: Any) -> Any:
+    config = NBestConfig(beam_width=beam_width, **settings)
+    ((found,),) = decoder.translate([line], config, scored=False)
+    return found
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -149,13 +156,13 @@ def ids(tokenizer: Tokenizer, text: str) -> list[int]:
     ],
 )
 def test_the_first_hypothesis_with_each_span_once_and_nested_elements_is_taken(
-    model: Translator, line: Line, hypotheses: list[str], expected: str
+    model: Translator, hypotheses: list[str], expected: str
 ):
+    line = Protection().line(["sun %s moon <b>tree</b>"])
     several = [ids(model.tokenizer, each) for each in hypotheses]
     parts = [[ids(model.tokenizer, each)] for each in ("A", "B", "C")]
     engine, decoder = scripted(model, [several], [several], parts)
-    ((found,),) = decoder.translate([line], NBestConfig(beam_width=3), scored=False)
-    assert found.text == (expected or "A %s B <b>C</b>")
+    assert decoded(decoder, line, 3).text == (expected or "A %s B <b>C</b>")
     assert len(engine.calls) == (1 if expected else 3)
     if not expected:  # the texts between the spans
         texts = model.tokenizer.encode(["sun", "moon", "tree"])
@@ -177,8 +184,7 @@ def test_no_word_becomes_a_part_of_a_span(model: Translator, source: str, expect
         [[ids(model.tokenizer, "a[1]b[2]c")]],
         [[ids(model.tokenizer, each)] for each in "AB"],
     )
-    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
-    assert found.text == expected
+    assert decoded(decoder, line).text == expected
     if source == "用硬盘见硬盘":
         ((found,),) = decoder.translate([line], NBestConfig(1), scored=False, divided=True)
         assert found.text == "A HDD B HDD"
@@ -201,7 +207,7 @@ def test_loops_and_long_or_empty_translations_are_searched_again_then_flagged(
 ):
     searches = ([[ids(model.tokenizer, each) for each in way]] for way in (first, second))
     engine, decoder = scripted(model, *searches, most=1.0)
-    ((found,),) = decoder.translate([Line("sun moon")], NBestConfig(beam_width=2), scored=False)
+    found = decoded(decoder, Line("sun moon"), 2)
     assert (found.text, found.warnings) == (expected, warnings if warnings != 0 else ("length",))
     assert engine.calls[1:] == ([] if len(first) > 1 else [(engine.calls[0][0], 5, 3)])
 
@@ -222,8 +228,8 @@ def test_a_lost_number_is_a_warning_and_one_of_a_kept_part_is_not(model: Transla
     texts = ["a 31 [1] [2]", "a 31. [1] [2]", "a [1] 13 [2]"]
     searches = [[[ids(model.tokenizer, text)]] for text in texts]
     engine, decoder = scripted(model, *searches, most=9.0)
-    found = [decoder.translate([line], NBestConfig(1), scored=False)[0][0] for _ in texts]
-    assert [each.warnings for each in found] == [(), (), ("numbers",)]
+    found = [decoded(decoder, line).warnings for _ in texts]
+    assert found == [(), (), ("numbers",)]
 
 
 @pytest.mark.parametrize(
@@ -245,16 +251,14 @@ def test_parts_of_a_sentence_are_translated_if_its_translation_is_much_too_short
     engine, decoder = scripted(
         model, [[ids(model.tokenizer, whole)]], *[translated] * bool(parts), median=1.5
     )
-    line = Protection().line(
-        [Span(x, x) if x[:1] == "<" else x for x in re.split("(<.*?>)", source)]
-    )
-    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
+    line = with_elements(source)
+    found = decoded(decoder, line)
     assert (found.text, found.warnings, found.source) == (expected, (), source)
     assert len(engine.calls) == 1 + bool(parts)
     # Not without a median, as with `--split none`, and not for samples.
-    for median, config in ((0.0, NBestConfig(1)), (1.5, NBestConfig(1, temperature=1.0))):
-        engine, decoder = scripted(model, [[ids(model.tokenizer, whole)]], median=median)
-        ((found,),) = decoder.translate([line], config, scored=False)
+    for median, temperature in ((0.0, 0.0), (1.5, 1.0)):
+        _, decoder = scripted(model, [[ids(model.tokenizer, whole)]], median=median)
+        found = decoded(decoder, line, temperature=temperature)
         assert found.text == whole.replace("[1]", "<b>").replace("[2]", "</b>")
 
 
@@ -288,17 +292,13 @@ def test_no_space_is_added_within_an_element(
     model: Translator, source: str, translation: str, expected: str
 ):
     _, decoder = scripted(model, [[ids(model.tokenizer, translation)]])
-    line = Protection().line(
-        [Span(x, x) if x[:1] == "<" else x for x in re.split("(<.*?>)", source)]
-    )
-    ((found,),) = decoder.translate([line], NBestConfig(1), scored=False)
-    assert found.text == expected
+    assert decoded(decoder, with_elements(source)).text == expected
 
 
 def test_a_repetition_of_the_source_is_no_fault(model: Translator):
     text = "ha du ha du ha du"
     engine, decoder = scripted(model, [[ids(model.tokenizer, text)]])
-    ((found,),) = decoder.translate([Line(text)], NBestConfig(1), scored=False)
+    found = decoded(decoder, Line(text))
     assert found.text == text and not found.warnings and len(engine.calls) == 1
 
 

@@ -13,12 +13,11 @@ from tests.helpers.records import (
     START,
     STEPS,
     launch,
-    write_curve,
     write_events,
     write_metrics,
     write_run,
 )
-from translate_ddp.apps.reporting.curve_charts import LINE_POINTS, curve_charts
+from translate_ddp.apps.reporting.curve_charts import curve_charts
 from translate_ddp.apps.reporting.page_template import Paragraph, Table
 from translate_ddp.apps.reporting.run_comparison import (
     differences,
@@ -135,25 +134,6 @@ def test_the_page_has_the_scores_the_differences_and_the_problems(
         found = section(html, name)
         assert found is not None
         assert expected in " ".join(cell for row in tables(found)[0] for cell in row)
-
-
-def test_the_axes_of_all_charts_end_with_the_longest_run(record: RunRecord, tmp_path: Path):
-    write_run(tmp_path / "half", 5, "preempted", planned=5)
-    half = read_run(tmp_path / "half")
-    found = [figure for pair in curve_charts(compared(record, half)) for figure in map(svg, pair)]
-    for figure in found:
-        long, short = (drawn(figure, "line")[number][-1][0] for number in (0, 1))
-        assert long > short > LEFT
-        assert long == pytest.approx(WIDTH - RIGHT, abs=10)  # the last record is just before it
-
-
-def test_lines_of_many_long_runs_have_a_number_of_points_together(tmp_path: Path):
-    noise = {n + 1: (n * 7919) % 10_007 / 10_007 for n in range(3000)}
-    write_curve(tmp_path, "train/lr", noise)
-    (pair,) = curve_charts(compared(*[read_run(tmp_path)] * 8))
-    for figure in map(svg, pair):
-        counts = list(map(len, drawn(figure, "line")))
-        assert min(counts) > 100 and sum(counts) < LINE_POINTS + 20
 
 
 def figures_of(html: str) -> list[str]:

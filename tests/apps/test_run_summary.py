@@ -106,14 +106,6 @@ def test_the_time_left_follows_from_the_pace_of_this_launch(tmp_path: Path):
     assert summary_of(tmp_path).seconds_left is None
 
 
-def test_no_time_left_is_stated_after_the_clock_was_set_back(tmp_path: Path):
-    set_back = [{"step": s, "time": 5000 - 10.0 * s, "train/loss": 1.0} for s in (50, 60)]
-    write_metrics(tmp_path, set_back)
-    write_events(tmp_path, [launch(0.0, 40, total_steps=100)])
-    write_status(tmp_path, "running")
-    assert summary_of(tmp_path, 5130.0).seconds_left is None
-
-
 # --- state, steps, speed ---
 
 
@@ -142,18 +134,6 @@ def test_a_run_without_events_has_the_languages_and_the_metric_of_its_settings(t
     found = summary.launch
     assert (found.lang_src, found.lang_tgt, found.datasets) == ("en", "it", ["demo"])
     assert summary.best and summary.best.value == 0.25
-
-
-def test_a_run_of_several_directions_without_events_is_judged_by_chrf(tmp_path: Path):
-    scores = {"chrf": 30, "BLEU": 9, "en-hau/BLEU": 8, "fr-hau/BLEU": 10}
-    scalars = {f"validation/{name}": score for name, score in scores.items()}
-    write_metrics(tmp_path, [{"step": 20, "time": 1.0} | scalars])
-    settings = {"lang_src": ["en", "fr"], "lang_tgt": ["hau"], "best_metric": "auto"}
-    (tmp_path / "config.yaml").write_text(json.dumps(settings))
-    summary = summary_of(tmp_path)
-    assert (summary.launch.lang_src, summary.launch.lang_tgt) == ("en+fr", "hau")
-    assert summary.record.directions == ["en-hau", "fr-hau"]
-    assert summary.best and summary.best.value == 30
 
 
 def test_after_all_epochs_the_steps_of_a_run_are_no_longer_an_estimate(tmp_path: Path):

@@ -1,7 +1,6 @@
 """Requests that are too many, too large or too slow, and clients that go away."""
 
 import asyncio
-import http.client
 import re
 import socket
 import threading
@@ -20,7 +19,6 @@ from translate_ddp.apps.serving.batching import (
     Found,
     LimitsConfig,
     QueueFull,
-    split,
 )
 from translate_ddp.apps.serving.server import Connection
 
@@ -130,17 +128,6 @@ def test_parts_of_a_long_request_take_turns_with_other_requests():
 
     assert asyncio.run(main()) == [["A", "B", "C"], ["LATE"]]
     assert calls in ([["a"], ["late"], ["b"], ["c"]], [["a"], ["b"], ["late"], ["c"]])
-
-
-def test_long_request_is_split_between_its_texts():
-    texts, tokens = list("abcdef"), [0, BATCH_TOKENS, 1, 2 * BATCH_TOKENS, BATCH_TOKENS - 1, 1]
-    assert list(split(texts, tokens)) == [
-        (["a", "b"], BATCH_TOKENS),
-        (["c"], 1),
-        (["d"], 2 * BATCH_TOKENS),
-        (["e", "f"], BATCH_TOKENS),
-    ]
-    assert list(split([], [])) == []
 
 
 def test_request_of_a_closed_connection_is_not_translated():
@@ -279,21 +266,6 @@ def test_time_of_a_translation_and_of_an_upload_that_goes_on_is_not_limited(
         wait_for_a_timeout(client)
         translator.may_go_on.set()
         assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
-
-
-def test_time_for_a_request_begins_again_with_the_answer_before():
-    with served(FakeTranslator()) as client:
-        connection = http.client.HTTPConnection("127.0.0.1", client.port)
-        timers = list[asyncio.TimerHandle]()
-        for count in range(1, 4):
-            connection.request("GET", "/health")
-            assert connection.getresponse().read() and client.server
-            (protocol,) = client.server.server_state.connections
-            assert isinstance(protocol, Connection)
-            while len(timers) < count:  # the client may read the answer before the server goes on
-                timers += [protocol._timer] * (protocol._timer not in timers)
-        connection.close()
-    assert [timer.cancelled() for timer in timers[:2]] == [True, True]
 
 
 def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch):

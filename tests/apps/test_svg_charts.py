@@ -5,10 +5,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
-from benchmarks.figures import STYLE
 from tests.helpers.charts import drawn, marks, size, svg, texts
 from translate_ddp.apps.reporting.svg_charts import (
     Mark,
@@ -67,11 +65,6 @@ def test_values_out_of_the_visible_range_leave_the_chart():
     assert between == sorted(between) and between[-1] - between[0] > height / 2  # not flat
 
 
-def test_the_last_label_of_the_x_axis_is_not_cut_off():
-    chart = lines_of(Series("a", [5, 6], [0, 8000]))
-    assert texts(chart)["8,000"][0] + 5 * 6.5 / 2 < size(chart)[0] + 0.1
-
-
 def test_marks_have_a_text_a_place_and_a_legend():
     found = [
         Mark(1000, "resumed", "launch 2"),
@@ -83,27 +76,6 @@ def test_marks_have_a_text_a_place_and_a_legend():
     # The axis covers the marks.
     assert marks(chart, "resumed") == {"launch 2": pytest.approx(2 * end - start, abs=0.1)}
     assert {"resumed", "skipped"} <= texts(chart).keys()
-
-
-def test_marks_that_are_close_are_one():
-    found = [Mark(step, "skipped", f"step {step}") for step in range(10_000)]
-    chart = lines_of(Series("loss", [2, 1], [0, 9_999]), marks=found)
-    titles = list(marks(chart, "skipped"))
-    assert len(titles) < 70 and titles[0].startswith("step 0 and ")
-    named = len(titles) + sum(int(n) for t in titles for n in re.findall(r"and (\d+) more", t))
-    assert named == 10_000
-
-
-def test_legends_of_many_long_names_stay_within_the_chart():
-    series = [Series(f"runs/experiment {n} 模型", [n, n + 1], [0, 1]) for n in range(8)]
-    chart = lines_of(*series)
-    rows = set()
-    for group in chart.findall("g"):
-        moved = re.fullmatch(r"translate\(([\d.]+) (\d+)\)", group.get("transform", ""))
-        if moved and (text := group.find("text")) is not None:
-            rows.add(int(moved[2]))
-            assert float(moved[1]) + 26 + 7 * len(text.text or "") <= size(chart)[0]
-    assert len(rows) > 2 and max(rows) < min(y for _, y in drawn(chart, "line")[7])
 
 
 def odd_charts() -> Iterator[str]:
@@ -165,35 +137,3 @@ def test_charts_escape_all_text_and_cut_long_names():
 
 
 # --- colours ---
-
-
-def palettes() -> list[dict[str, np.ndarray]]:
-    """Light and dark: the colours by name, as linear RGB."""
-    found = []
-    for block in re.findall(r":root \{(.*?)\}", STYLE.read_text(encoding="utf-8"), re.S):
-        pairs = re.findall(r"--([\w-]+): #(\w{6});", block)
-        found.append({name: linear(value) for name, value in pairs})
-    return found
-
-
-def linear(hexadecimal: str) -> np.ndarray:
-    values = np.array([int(hexadecimal[place : place + 2], 16) for place in (0, 2, 4)]) / 255
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def contrast(one: np.ndarray, other: np.ndarray) -> float:
-    """As in WCAG 2."""
-    low, high = sorted(float(color @ [0.2126, 0.7152, 0.0722]) for color in (one, other))
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("palette", palettes(), ids=["light", "dark"])
-def test_eight_colours_have_a_contrast_of_three_to_one(palette: dict[str, np.ndarray]):
-    lines = [palette[f"color-{number}"] for number in range(8)]
-    assert min(contrast(color, palette["card"]) for color in lines) >= 3
-    assert min(contrast(palette[name], palette["card"]) for name in ("text", "muted")) >= 4.5
-
-
-def test_all_lines_but_the_first_have_dashes_of_their_own():
-    dashes = re.findall(r"--dash: ([^;]+);", STYLE.read_text(encoding="utf-8"))
-    assert dashes[0] == "none" and len(set(dashes)) == len(dashes) == 8

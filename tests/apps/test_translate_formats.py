@@ -7,18 +7,17 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers.children import environment as child_environment
-from tests.helpers.children import run_on_terminal
-from tests.helpers.commands import ROOT, environment, translate_ddp
+from tests.helpers import processes
+from tests.helpers.commands import ROOT, environment, run_translate_ddp, translate_ddp
 from tests.helpers.nodes import state_of
-from tests.helpers.options import slow
-from tests.helpers.processes import SECONDS, wait_until
+from tests.helpers.processes import wait_until
 from translate_ddp.apps.commands import translate
 from translate_ddp.modeling.search_options import NBestConfig
 from translate_ddp.translator import Translator
@@ -75,12 +74,51 @@ def test_samples_depend_on_the_seed(trained: Path, tmp_path: Path):
 FOREIGN = "sun \x9b31m moon \u202efish"  # CSI and a right-to-left override
 
 
+def run_on(terminal: str, words: tuple[str, ...]) -> None:
+    descriptor = os.open(terminal, os.O_RDWR)
+    for number in range(3):
+        os.dup2(descriptor, number)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, "w" if number else "r", closefd=False) for number in range(3)
+    )
+    run_translate_ddp(words)
+
+
+class Terminal:
+    """The command on a terminal, of which `end` is the other end."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.end, self.theirs = pty.openpty()
+        termios.tcsetwinsize(self.theirs, (25, 100))
+        given = os.ttyname(self.theirs), ("translate", *words)
+        self.job = processes.start(run_on, folder, 1, {"TERM": "dumb"}, *given)
+
+    def read_until(self, text: str) -> str:
+        """What the terminal shows up to and with `text`."""
+        shown = b""
+        while text not in shown.decode(errors="replace"):
+            ready, _, _ = select.select([self.end], [], [], processes.SECONDS)
+            assert ready, f"timeout: {shown!r}"
+            shown += os.read(self.end, 4096)
+        return shown.decode()
+
+    def close(self) -> str:
+        """What else it shows."""
+        os.close(self.theirs)
+        shown = ""
+        with suppress(OSError), open(self.end, "rb", buffering=0) as file:
+            while piece := file.read(4096):
+                shown += piece.decode()
+        return shown
+
+
 @pytest.mark.slow
 def test_terminal_shows_characters_escaped_that_could_control_it(trained: Path, tmp_path: Path):
     flags = ["--model_folder", str(trained), "--format", "jsonl", FOREIGN]
-    command = [sys.executable, "-m", "translate_ddp", "translate", *flags]
-    code, shown = run_on_terminal(command, child_environment(tmp_path))
-    assert code == 0 and r"sun \x9b31m moon \u202efish" in shown
+    terminal = Terminal(tmp_path, *flags)
+    shown = terminal.read_until("]}\r\n")
+    assert terminal.job.wait() == [0] and terminal.close() == ""
+    assert r"sun \x9b31m moon \u202efish" in shown
     assert not set("\x9b\u202e") & set(shown)
 
 
@@ -120,21 +158,44 @@ def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[s
     return done.stdout.decode(), done.stderr.decode()
 
 
-@pytest.mark.parametrize(
-    "flags", ["--input - --output -", *slow("--input /dev/stdin", "--output -", "")]
-)
-def test_standard_input_and_output_have_names(trained: Path, tmp_path: Path, flags: str):
-    data = b"\xef\xbb\xbfsun\r\n\r\nfish 1\xc2\xb2"
-    output, errors = translated(trained, tmp_path, data, *flags.split())
-    translations = Translator.open(str(trained)).translate(["sun", "", "fish 1\u00b2"])
-    assert output == "".join(f"{line}\n" for line in translations)
-    assert errors == "" and list(tmp_path.iterdir()) == []
+INPUT = b"\xef\xbb\xbfsun\r\n\r\nfish 1\xc2\xb2"
+
+
+def translations(trained: Path) -> str:
+    """Of INPUT."""
+    found = Translator.open(str(trained)).translate(["sun", "", "fish 1\u00b2"])
+    return "".join(f"{line}\n" for line in found)
+
+
+def test_standard_input_and_output_have_names_and_are_utf8(trained: Path, tmp_path: Path):
+    command = [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)]
+    variables = environment() | {"PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0"}
+    words = [*command, "--input", "-", "--output", "-"]
+    done = subprocess.run(words, cwd=tmp_path, env=variables, input=INPUT, capture_output=True)
+    assert (done.stdout.decode(), done.stderr) == (translations(trained), b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def run_with_input(data: bytes, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    os.dup2(reader, 0)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    run_translate_ddp(words)
 
 
 @pytest.mark.slow
-def test_standard_input_that_is_not_utf8_is_one_error(trained: Path, tmp_path: Path):
-    output, errors = translated(trained, tmp_path, b"sun\ncaf\xe9\n")
-    assert output == "" and "1 of 2 lines is not UTF-8, first line 2" in errors
+def test_standard_input_is_read_where_it_is_named_and_where_nothing_else_is(
+    trained: Path, tmp_path: Path
+):
+    command = ("translate", "--model_folder", str(trained))
+    for flags in (("--input", "/dev/stdin"), ("--output", "-"), ()):
+        job = processes.start(run_with_input, tmp_path, 1, None, INPUT, (*command, *flags))
+        assert job.succeed() == translations(trained)
+    job = processes.start(run_with_input, tmp_path, 1, None, b"sun\ncaf\xe9\n", command)
+    text = job.fail()
+    assert text.startswith("error: ") and "1 of 2 lines is not UTF-8, first line 2" in text
 
 
 @pytest.mark.parametrize("command", ["validate", "translate"])
@@ -146,64 +207,24 @@ def test_other_outputs_have_the_name_of_a_file(trained: Path, tmp_path: Path, co
     assert code == 2 and "--output - is no file: pass" in output
 
 
-@pytest.fixture
-def terminal(trained: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The command on a terminal, and the terminal's other end."""
-    ours, theirs = pty.openpty()
-    job = subprocess.Popen(
-        [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)],
-        cwd=ROOT,
-        env=environment() | {"TERM": "dumb"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
-    os.close(theirs)
-    yield job, ours
-    job.kill()
-    job.wait()
-    os.close(ours)
-
-
-def read_until(end: int, text: str) -> str:
-    """What the terminal shows up to and with `text`."""
-    shown = b""
-    while text not in shown.decode(errors="replace"):
-        ready, _, _ = select.select([end], [], [], SECONDS)
-        assert ready, f"timeout: {shown!r}"
-        shown += os.read(end, 4096)
-    return shown.decode()
-
-
 @pytest.mark.slow
-def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(
-    terminal: tuple[subprocess.Popen[bytes], int], trained: Path
-):
-    job, end = terminal
-    shown = read_until(end, "en-it> ")
-    assert "Type a text in en. Ctrl-D ends." in shown
+def test_terminal_shows_a_prompt_and_ctrl_d_ends_it(trained: Path, tmp_path: Path):
+    terminal = Terminal(tmp_path, "--model_folder", str(trained))
+    assert "Type a text in en. Ctrl-D ends." in terminal.read_until("en-it> ")
     for text in ("sun moon river", "fish"):
-        os.write(end, f"{text}\n".encode())
+        os.write(terminal.end, f"{text}\n".encode())
         (translation,) = Translator.open(str(trained)).translate([text])
-        assert translation in read_until(end, "en-it> ").splitlines()
-    os.write(end, b"\x04")
-    assert job.wait(SECONDS) == 0
+        assert translation in terminal.read_until("en-it> ").splitlines()
+    os.write(terminal.end, b"\x04")
+    assert terminal.job.wait() == [0]
+    terminal.close()
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_prompt_without_a_traceback(
-    terminal: tuple[subprocess.Popen[bytes], int],
-):
-    job, end = terminal
-    read_until(end, "en-it> ")
+def test_ctrl_c_ends_the_prompt_without_a_traceback(trained: Path, tmp_path: Path):
+    terminal = Terminal(tmp_path, "--model_folder", str(trained))
+    terminal.read_until("en-it> ")
     # Python handles a signal between its prompt and the read after the next line.
-    wait_until(lambda: state_of(job.pid) == "S")
-    job.send_signal(signal.SIGINT)
-    shown = ""
-    try:
-        while piece := os.read(end, 4096):
-            shown += piece.decode()
-    except OSError:  # the other end is closed
-        pass
-    assert job.wait(SECONDS) == 130 and shown.strip() == ""
+    wait_until(lambda: state_of(terminal.job.ranks[0].pid) == "S")
+    terminal.job.signal(signal.SIGINT)
+    assert terminal.job.wait() == [130] and terminal.close().strip() == ""

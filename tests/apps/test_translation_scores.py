@@ -6,9 +6,8 @@ import pytest
 import sacrebleu
 
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
-from translate_ddp.apps.reporting import translation_scores
 from translate_ddp.apps.reporting.page_template import MAX_CHARACTERS
-from translate_ddp.apps.reporting.translation_scores import few, marked, split_words, worst
+from translate_ddp.apps.reporting.translation_scores import marked, split_words, worst
 from translate_ddp.run_record import TextRow
 from translate_ddp.text import normalize
 
@@ -71,18 +70,3 @@ def test_the_worst_sentences_are_those_of_lowest_sentence_chrf():
     found = worst(rows, 5)
     assert found == expected[:5] and found[0][0] < found[-1][0]
     assert worst([], 5) == []
-
-
-def test_few_items_are_the_first_the_last_and_those_between_at_equal_distances():
-    assert few(range(9), 3) == [0, 4, 8] and few("ab", 3) == ["a", "b"] and few([], 3) == []
-
-
-def test_few_of_many_sentences_are_scored_and_only_their_starts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(translation_scores, "MAX_SCORED", 10)
-    rows = rows_of(25)
-    labels = {row[0] for _, row in worst(rows, 25)}
-    assert labels == {rows[at][0] for at in (0, 3, 5, 8, 11, 13, 16, 19, 21, 24)}
-    assert len(worst(rows, 25)) == 10
-    same = "a b c " * 200
-    [(score, _)] = worst([("x", same + "d" * 5000, same + "e" * 5000)], 1)
-    assert score == pytest.approx(100)

@@ -176,10 +176,9 @@ def test_nothing_is_written_to_the_current_folder(trained: Path, tmp_path: Path)
         (tmp_path / name).mkdir()
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     loss = f"loss {validations(trained, 'loss')[0]:.4g} "
-    for flag in ("--preload", "--model_folder"):
-        words = ("validate", flag, str(first))
-        job = processes.start(run_in, tmp_path / "printed", 1, None, tmp_path, words)
-        assert loss in job.succeed()
+    words = ("validate", "--model_folder", str(first))
+    job = processes.start(run_in, tmp_path / "printed", 1, None, tmp_path, words)
+    assert loss in job.succeed()
     assert os.listdir(tmp_path / "here") == os.listdir(tmp_path / "temporary") == []
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 

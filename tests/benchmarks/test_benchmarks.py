@@ -13,17 +13,16 @@ import pytest
 
 import benchmarks
 from benchmarks import common, rounds
-from benchmarks.common import Failed, select
+from benchmarks.common import Failed
 from benchmarks.gpu.case import Setup
 from benchmarks.gpu.correctness import compared
 from benchmarks.gpu.traces import covered
 from benchmarks.gpu.training import one_micro_batch
 from benchmarks.random_pairs import EQUAL, random_pairs
-from benchmarks.report import Row, command_line, table, write_report
+from benchmarks.report import Row, write_report
 from benchmarks.training import best_peer
 from benchmarks.workbench import open_training
 from translate_ddp.data.dataset import Lengths
-from translate_ddp.errors import UserError
 from translate_ddp.runtime.world import World
 
 COMMANDS = "gpu.__main__ training decoding demo serving languages preparation".split()
@@ -59,19 +58,6 @@ def test_results_path_that_is_a_file_gives_one_message_and_exit_code_2(tmp_path:
     done = subprocess.run(command, cwd=common.ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == f"error: Cannot write to {file}: File exists. Choose another folder.\n"
-
-
-def test_command_line_shortens_absolute_paths_except_results(monkeypatch: pytest.MonkeyPatch):
-    words = ["python3", "-m", "x", "--dataset", "/home/me/data/train", "--results", "/tmp/a/b/c"]
-    monkeypatch.setattr(sys, "orig_argv", words)
-    assert command_line() == "python -m x --dataset data/train --results /tmp/a/b/c"
-
-
-def test_only_selects_by_part_of_the_name():
-    assert select(["ours", "peer, bf16"], []) == ["ours", "peer, bf16"]
-    assert select(["ours", "peer, bf16"], ["bf16"]) == ["peer, bf16"]
-    with pytest.raises(UserError, match="matches none of: ours; peer"):
-        select(["ours", "peer"], ["absent"])
 
 
 def test_rounds_are_interleaved_and_a_failed_contestant_is_not_repeated():
@@ -110,16 +96,6 @@ def test_result_of_a_contestant_is_the_last_line_of_its_output():
 def test_contestant_without_result_fails_with_a_reason(program: str, reason: str):
     with pytest.raises(Failed, match=reason):
         rounds.run_once([sys.executable, "-c", program], timeout=1 if "sleep" in program else 60)
-
-
-def test_table_shows_three_digits_and_failures():
-    rows = [Row("a", {"x": 1234.5, "y": 0.12345}), Row("b", {"y": "text"}, "reason")]
-    assert table(rows).splitlines() == [
-        "|  | x | y |",
-        "| --- | ---: | ---: |",
-        "| a | 1,234 | 0.123 |",
-        "| b | failed | text |",
-    ]
 
 
 def test_report_is_written_as_json_and_markdown(tmp_path: Path):

@@ -12,11 +12,7 @@ from benchmarks import languages
 from benchmarks.languages import LanguagesBenchmark, measure
 from tests.helpers import processes
 from tests.helpers.tiny_run import TINY_RUN
-from translate_ddp.apps.commands.train import parse as parse_training
-from translate_ddp.data.rows import ignore_progress
-from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import SPAN_TOKENS
-from translate_ddp.directions import LanguagePair
 from translate_ddp.translator import Translator
 
 WORDS = ["sun", "moon", "tree", "river", "stone", "bird"]
@@ -83,32 +79,3 @@ def test_models_alone_together_and_tuned_are_scored_on_the_test_set_of_each_dire
     monkeypatch.setattr(languages, "train", train_again)
     measure(settings)
     assert json.loads(report.read_text())["rows"] == first["rows"]
-
-
-def test_into_english_takes_the_same_tables_the_other_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    class Started(Exception):
-        pass
-
-    def start(flags: list[str], *_: object) -> None:
-        raise Started(flags)
-
-    monkeypatch.setattr(languages, "train", start)
-    settings = LanguagesBenchmark(
-        results=tmp_path,
-        corpus=tmp_path,
-        languages=("fr",),
-        into_english=True,
-        run_folder=tmp_path / "runs",
-        alone=(),
-    )
-    with pytest.raises(Started) as started:
-        measure(settings)
-    config = parse_training(started.value.args[0])
-    write_tables(tmp_path)
-    assert (config.corpus.lang_src, config.corpus.lang_tgt) == (("fr",), ("en",))
-    (name,), pair = config.corpus.dataset, LanguagePair("fr", "en")
-    rows = list(read_pairs(pair.fill(name), pair).read(ignore_progress))
-    assert len(rows) == 40
-    assert all(source == " ".join(f"{w}fr" for w in str(target).split()) for source, target in rows)

@@ -1,7 +1,6 @@
 """The shards of the ranks, their micro-batches, and the tensors of a batch."""
 
 import itertools
-import threading
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,12 @@ from translate_ddp.data.batches import (
     Step,
     batch_by_tokens,
     collate,
-    merge_buckets,
     padding_share,
     split_into_micro_batches,
 )
-from translate_ddp.data.dataset import Lengths, ParallelDataset, Ragged, TrainingPairs
+from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
-from translate_ddp.data.plan import Plan, StepSampler, plan_epoch, shard
+from translate_ddp.data.plan import Plan, StepSampler, shard
 from translate_ddp.data.tokenizer import EOS, PAD, SOS
 from translate_ddp.settings import BatchConfig
 
@@ -70,28 +68,6 @@ def test_an_epoch_has_every_pair_once_in_the_same_steps_for_any_world_size(
     assert [sorted(np.concatenate(step).tolist()) for step in by_ranks] == one_rank
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_all_ranks_have_the_same_number_of_micro_batches(
-    size: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(plan, "BUCKET_TOKENS", 2000)
-    random = np.random.default_rng(0)
-    lengths = np.clip(random.gamma(4, 3, 30_000), 1, 50).astype(int)
-    pairs = ParallelDataset(*(Ragged.of([[5] * n for n in lengths]) for _ in range(2)))
-    uneven = 0
-    config = BatchConfig(batch_tokens=32_000, seq_len=60)  # 4 buckets, as large as 8 micro-batches
-    for buckets in sampler(pairs, 0, 1, config):
-        micro_batches = set()
-        for rank in range(size):
-            parts = shard(buckets, rank, size)
-            sizes = [len(part) for part in parts]
-            micro_batches.add(
-                len(split_into_micro_batches(pairs.take(np.concatenate(parts)), sizes, 4000))
-            )
-        uneven += micro_batches != {8 // size}
-    assert uneven <= 2  # the last step of the corpus, and the step of the few longest rows
-
-
 @pytest.mark.parametrize("size", range(1, 20))
 def test_shards_are_complete_and_have_similar_numbers_of_tokens(size: int):
     buckets = [np.arange(first, first + count) for first, count in ((0, 60), (60, 80), (140, 120))]
@@ -99,14 +75,6 @@ def test_shards_are_complete_and_have_similar_numbers_of_tokens(size: int):
     shards = [np.concatenate(shard(buckets, rank, size)) for rank in range(size)]
     assert np.concatenate(shards).tolist() == list(range(260))
     assert all(abs(tokens_of[rows].sum() - 720 / size) <= 4 for rows in shards)
-
-
-def test_few_ranks_have_whole_buckets_and_many_ranks_parts_of_one():
-    buckets = [np.arange(10) for _ in range(4)]
-    by_two = [[len(part) for part in shard(buckets, rank, 2)] for rank in range(2)]
-    assert by_two == [[10, 10, 0, 0], [0, 0, 10, 10]]
-    by_eight = [[len(part) for part in shard(buckets, rank, 8)] for rank in range(8)]
-    assert by_eight[:3] == [[5, 0, 0, 0], [5, 0, 0, 0], [0, 5, 0, 0]]
 
 
 def test_buckets_equal_those_of_a_search_by_hand():
@@ -127,25 +95,6 @@ def test_a_micro_batch_has_rows_of_one_bucket_only():
         (2, 2),
         (1, 5),
     ]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_merged_buckets_take_about_the_least_time_of_all_merges_of_neighbours(seed: int):
-    random = np.random.default_rng(seed)
-    longest = np.sort(random.integers(2, 60, 6))[::-1]
-    sides = [np.repeat(longest, 600 // longest) for _ in range(2)]
-    ends = np.cumsum(600 // longest)[:-1]
-    launch = int(random.choice([20, 300, 1000, 4000]))
-
-    def seconds(merged: list[np.ndarray]) -> int:
-        padded = (len(rows) * int(side[rows].max()) for rows in merged for side in sides)
-        return max(sum(padded), 2 * launch * len(merged))
-
-    rows = np.arange(len(sides[0]))
-    merged = merge_buckets(np.split(rows, ends), Lengths(*sides), launch, max_tokens=10**6)
-    assert np.array_equal(np.concatenate(merged), rows)
-    cuts = itertools.chain(*(itertools.combinations(ends, n) for n in range(6)))
-    assert seconds(merged) <= 1.15 * min(seconds(np.split(rows, cut)) for cut in map(list, cuts))
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 2), (2, 1), (3, 1), (5, 1)])
@@ -254,34 +203,6 @@ def test_warm_up_has_the_positions_of_every_micro_batch_of_all_epochs_and_ranks(
     assert (positions(largest[0]) >= found).all()
     assert all(np.array_equal(positions(step), positions(largest[0])) for step in largest)
     assert largest[0].target_tokens == sum(len(step.micro_batches[0].labels_R) for step in largest)
-
-
-@pytest.mark.parametrize(("size", "most"), [(1, 10), (2, 10), (16, 6)])
-def test_warm_up_has_at_most_one_pair_more_than_the_largest_micro_batch(size: int, most: int):
-    side = Ragged.of([[5] * 9] * 1000)
-    config = BatchConfig(batch_tokens=800, seq_len=60)  # 8 buckets of 10 rows
-    loader = BatchLoader(sampler(ParallelDataset(side, side), 0, size, config), 900, CPU)
-    assert max(len(step.micro_batches[0].target_BT) for step in loader) >= most - 1
-    assert loader.largest_step().micro_batches[0].target_BT.shape == (most, 10)
-
-
-def test_a_thread_computes_the_plan_of_the_next_epoch(
-    dataset: ParallelDataset, monkeypatch: pytest.MonkeyPatch
-):
-    mine = StepSampler(TrainingPairs(dataset, seed=3), CONFIG, num_epochs=3)
-    computed: list[tuple[int, bool]] = []
-
-    def compute(*args: Any, epoch: int, **settings: Any) -> Plan:
-        computed.append((epoch, threading.current_thread() is threading.main_thread()))
-        return plan_epoch(*args, epoch=epoch, **settings)
-
-    monkeypatch.setattr(plan, "plan_epoch", compute)
-    for epoch in range(3):
-        mine.set_epoch(epoch)
-        expected = plan_epoch(Lengths.of(dataset), CONFIG, seed=3, epoch=epoch, world_size=1)
-        assert np.array_equal(mine.plan.rows, expected.rows)
-        iter(mine)  # after the last epoch, no other follows
-    assert computed == [(1, False), (2, False)]
 
 
 def test_error_of_the_thread_that_plans_reaches_the_training(

@@ -9,7 +9,6 @@ import pytest
 from tests.helpers.corpora import corpus_of, numbered_pairs, write_parallel
 from translate_ddp.data import corpus, preparation
 from translate_ddp.data.dataset import load_prepared
-from translate_ddp.data.pair_store import BATCH_CHARACTERS, batched_rows
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
@@ -74,10 +73,3 @@ def test_the_next_start_deletes_cleaned_text_that_an_interrupted_one_has_left(
     assert len(list(data.iterdir())) == 4
     assert prepare(config, data) == prepared
     assert list(data.iterdir()) == [prepared]
-
-
-def test_batches_of_long_rows_are_small():
-    row = ("file", 1, "x" * (BATCH_CHARACTERS // 4), None)
-    assert [len(batch) for batch in batched_rows([row] * 12)] == [5, 5, 2]
-    sizes = [len(batch) for batch in batched_rows([("file", 1, "a", "b")] * 25_000)]
-    assert sizes == [10_000, 10_000, 5_000]

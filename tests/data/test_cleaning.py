@@ -163,12 +163,6 @@ def test_half_a_character_of_a_dropped_row_can_be_written():
     assert cleaned.records[["row", "label"]].tolist() == [(7, LABELS[INVALID_UNICODE])]
 
 
-def test_every_reason_is_listed_once_in_the_order_of_a_report():
-    assert len(set(REASONS)) == len(REASONS) == 15
-    last = ("one text for many", "near duplicate", "also in validation")
-    assert REASONS[-4:] == (*last, "also in --exclude")
-
-
 def test_random_rows_are_cleaned_without_an_error_and_once_is_enough():
     generator = random.Random(0)
     ranges = [(0, 0x250), (0x250, 0x3000), (0x3000, 0x110000), (0x30, 0x3A)]

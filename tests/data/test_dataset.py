@@ -5,7 +5,6 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from tests.helpers.corpora import corpus_of, write_parallel
 from translate_ddp.data import pair_store
 from translate_ddp.data.dataset import PreparedData, load_prepared
 from translate_ddp.data.preparation import longest_source, prepare
-from translate_ddp.data.tokenizer import Tokenizer, train_tokenizer
+from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
@@ -63,39 +62,20 @@ def test_longest_source_is_that_of_all_but_one_in_a_thousand(tmp_path: Path):
     assert longest_source(np.array([3] * 2000)) == data.facts.longest_source == 20
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_abbreviations_of_each_source_language_are_learnt(tmp_path: Path, bidirectional: bool):
+def test_abbreviations_of_each_source_language_are_learnt(tmp_path: Path):
     pairs = [
         (f"We met Sen. Obama in {n}.", f"Wir sahen Abg. Obama in {n}.") for n in range(100, 140)
     ]
     config = replace(
         write_corpus(tmp_path, pairs, [("a new one", "ein neues")]),
-        bidirectional=bidirectional,
+        bidirectional=True,
         lang_src="en_US",
         src_column="en",
     )
     for side in ("train", "valid"):
         (tmp_path / f"{side}.en").rename(tmp_path / f"{side}.en_US")
     data = prepare_and_load(config, tmp_path / "data")
-    assert data.facts.abbreviations == {"en": ["sen"]} | ({"de": ["abg"]} if bidirectional else {})
-
-
-def test_texts_of_any_length_are_dropped_without_their_tokens(
-    tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-):
-    encoded: list[str] = []
-    encode = Tokenizer.encode_marked
-
-    def record(tokenizer: Tokenizer, texts: list[str], *settings: Any) -> list[list[int]]:
-        encoded.extend(texts)
-        return encode(tokenizer, texts, *settings)
-
-    monkeypatch.setattr(Tokenizer, "encode_marked", record)
-    long = [("x " * 50_000, "kurz"), ("short", "y " * 50_000)]
-    config = write_corpus(tmp_path, [*pairs, *long], [("a new one", "uno nuovo")])
-    data = prepare_and_load(replace(config, clean="none"), tmp_path / "data")
-    assert len(data.train) == 40 and data.dropped == {"over 100 tokens": 2}
-    assert max(map(len, encoded)) < 100
+    assert data.facts.abbreviations == {"en": ["sen"], "de": ["abg"]}
 
 
 def test_a_batch_of_stored_rows_may_have_no_training_pair(

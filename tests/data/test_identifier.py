@@ -109,7 +109,6 @@ def test_the_stored_identifier_is_small_and_gives_the_same_answers() -> None:
     assert loaded.identify(texts) == known.identify(texts)
 
 
-@pytest.mark.slow
 def test_sixty_languages_of_a_large_vocabulary_and_long_texts_do_not_overflow() -> None:
     counts = np.zeros((60, 64_000), dtype=np.int64)
     for place in range(60):
@@ -117,8 +116,8 @@ def test_sixty_languages_of_a_large_vocabulary_and_long_texts_do_not_overflow() 
     known = Identifier.of([str(i) for i in range(60)], counts)
     assert np.isfinite(known.log_probs_LV).all()
     # Of each language all tokens; of one and the language before it 1,000 and 900 once more.
-    texts = [[*range(64_000), *range(i * 1000 - 900, i * 1000 + 1000)] for i in range(1, 60)]
-    assert known.identify(texts) == [str(i) for i in range(1, 60)]
+    texts = [[*range(64_000), *range(i * 1000 - 900, i * 1000 + 1000)] for i in (1, 30, 59)]
+    assert known.identify(texts) == ["1", "30", "59"]
     assert sum(known.probabilities(texts[0]).values()) == pytest.approx(1)
 
 

@@ -53,27 +53,21 @@ def test_letters_of_addresses_do_not_count():
     assert clean_row("strict", row).scripts == ("CJK", "DEVANAGARI")
 
 
-def test_scripts_of_few_rows_are_not_accepted():
-    accepted = accepted_scripts({"CYRILLIC": 960, "LATIN": 30, "CJK": 10, "": 5})
-    assert accepted == {"CYRILLIC", ""}
-
-
-def test_language_of_two_scripts_is_accepted():
-    serbian = {"CYRILLIC": 900, "LATIN": 90, "ARABIC": 10}
-    assert accepted_scripts(serbian) == {"CYRILLIC", "LATIN"}
-
-
-def test_names_in_another_script_are_accepted():
-    counts = {"CYRILLIC": 900, "CYRILLIC+LATIN": 30, "LATIN+CYRILLIC": 20, "LATIN+GREEK": 5}
-    assert accepted_scripts(counts) == {"CYRILLIC", "CYRILLIC+LATIN", "LATIN+CYRILLIC"}
-
-
-def test_ideographs_are_japanese_but_kana_is_not_chinese():
-    assert accepted_scripts({"KANA": 97, "CJK": 2, "LATIN": 1}) == {"KANA", "CJK"}
-    assert accepted_scripts({"KANA": 2, "CJK": 97, "LATIN": 1}) == {"CJK"}
-
-
-def test_share_of_a_script_is_one_of_the_rows_with_letters():
-    assert accepted_scripts({"": 900, "LATIN": 60, "THAI": 40}) == {"", "LATIN", "THAI"}
-    assert accepted_scripts(Counter()) == set()
-    assert accepted_scripts({"": 3}) == {""}
+@pytest.mark.parametrize(
+    ("counts", "accepted"),
+    [
+        ({"CYRILLIC": 960, "LATIN": 30, "CJK": 10, "": 5}, ["CYRILLIC", ""]),  # not of few rows
+        ({"CYRILLIC": 900, "LATIN": 90, "ARABIC": 10}, ["CYRILLIC", "LATIN"]),  # as Serbian
+        (  # names in another script
+            {"CYRILLIC": 900, "CYRILLIC+LATIN": 30, "LATIN+CYRILLIC": 20, "LATIN+GREEK": 5},
+            ["CYRILLIC", "CYRILLIC+LATIN", "LATIN+CYRILLIC"],
+        ),
+        ({"KANA": 97, "CJK": 2, "LATIN": 1}, ["KANA", "CJK"]),  # ideographs are Japanese,
+        ({"KANA": 2, "CJK": 97, "LATIN": 1}, ["CJK"]),  # but kana is not Chinese
+        ({"": 900, "LATIN": 60, "THAI": 40}, ["", "LATIN", "THAI"]),  # of the rows with letters
+        ({}, []),
+        ({"": 3}, [""]),
+    ],
+)
+def test_scripts_that_a_language_has(counts: dict[str, int], accepted: list[str]):
+    assert accepted_scripts(Counter(counts)) == {*accepted}

@@ -32,12 +32,6 @@ def test_text_of_inline_elements_is_kept_and_formatting_codes_are_not(folder: Pa
     assert read(source) == [("A new car!", "x")]
 
 
-@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1"])
-def test_encoding_is_that_of_the_first_line(folder: Path, encoding: str):
-    source = write(folder / "x.tmx.gz", tmx(unit(en="one", de="schön"), encoding=encoding))
-    assert read(source) == [("one", "schön")]
-
-
 def test_units_are_read_in_any_order_of_languages_and_without_one(folder: Path):
     units = [unit(de="eins", en="one"), unit(en="two", fr="deux"), unit(en="three", de="drei")]
     source = write(folder / "x.tmx", tmx(*units))

@@ -1,5 +1,6 @@
 """Names under which the two files of parallel text are found, and what the messages advise."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,18 @@ PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
 @pytest.mark.parametrize(
     ("source", "names", "languages"),
     [
+        ("x", ("x.en", "x.de"), ("eng", "deu")),
+        ("x", ("x.en.txt.gz", "x.de.txt.xz"), ("en", "de")),
+        ("x", ("x-en.txt.zst", "x-de.txt.zst"), ("en", "de")),
+        ("", ("train-en.txt", "train-de.txt"), ("en", "de")),
+        ("", ("de.txt", "en.txt"), ("de", "en")),
+        ("", ("train.eng.gz", "train.deu.gz"), ("en", "de")),
+        ("", ("train.en", "train.ger"), ("en", "de")),
+        (
+            "",
+            tuple(f"train-parts/Statmt-9-deu-eng.{code}" for code in ("eng", "deu")),
+            ("en", "de"),
+        ),
         ("x", ("x.zho-CN", "x.eng"), ("zho_CN", "en")),
         ("x", ("x.zh_cn.txt", "x.eng_latn.txt"), ("zho-CN", "eng_Latn")),
         ("x", ("x.sr@latin.gz", "x.de"), ("sr_latin", "deu")),
@@ -26,14 +39,16 @@ PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei")]
         ("n14", ("n14-ref.en.sgm.gz", "n14-src.de.sgm.gz"), ("en", "de")),
     ],
 )
-def test_two_files_are_found_under_the_names_of_test_sets(
+def test_two_files_are_found_under_the_usual_names_and_those_of_test_sets(
     folder: Path, source: str, names: tuple[str, str], languages: tuple[str, str]
 ):
     for side, name in enumerate(names):
         texts = [pair[side] for pair in PAIRS]
         segments = "".join(f"<seg>{text}</seg>" for text in texts)
         write(folder / name, segments if ".sgm" in name else "\n".join(texts))
-        write(folder / name.replace("deu", "deu_AT").replace("zho-CN", "zho-TW"), "other\n" * 3)
+        write(
+            folder / re.sub("deu(?!-)", "deu_AT", name).replace("zho-CN", "zho-TW"), "other\n" * 3
+        )
         write(folder / name, segments if ".sgm" in name else "\n".join(texts))
     assert read(folder / source, languages) == PAIRS
 

@@ -1,14 +1,13 @@
 """The plan of an epoch: complete, within its limits, of mixed lengths, the same for all ranks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from translate_ddp.data import plan as plan_module
 from translate_ddp.data.dataset import Lengths
-from translate_ddp.data.plan import Plan, buckets_per_step, plan_epoch
+from translate_ddp.data.plan import Plan, plan_epoch
 from translate_ddp.settings import BatchConfig
 
 BUDGETS = [1024, 2048, 4096, 8192, 25_000]
@@ -104,45 +103,6 @@ def test_pairs_of_equal_lengths_stay_in_order():
     assert plan_module._sort(source, target).tolist() == order  # pyright: ignore[reportPrivateUsage]
 
 
-def test_step_of_two_buckets_has_a_long_and_a_short_one():
-    planned = plan(batch_tokens=4096)
-    pairs = [buckets for buckets in steps_of(planned) if len(buckets) == 2]
-    means = np.array([[CORPUS.longest_side[rows].mean() for rows in pair] for pair in pairs])
-    assert np.corrcoef(means.min(axis=1), means.max(axis=1))[0, 1] < -0.5
-
-
-def test_four_consecutive_steps_of_one_bucket_have_all_lengths():
-    planned = plan(batch_tokens=1024)
-    rounds = [
-        np.concatenate([planned[index] for index in range(first, first + 4)])
-        for first in range(0, len(planned) - 4, 4)
-    ]
-    within = np.mean([CORPUS.target[rows].var() for rows in rounds])
-    assert within > 0.9 * CORPUS.target.var()
-    means = [CORPUS.longest_side[planned[index]].mean() for index in range(len(planned))]
-    orders = {tuple(np.argsort(means[first : first + 4])) for first in range(0, len(means) - 4, 4)}
-    assert len(orders) > 12  # of 24: long and short steps do not alternate regularly
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"batch_tokens": 1024}, 1),
-        ({"batch_tokens": 2047}, 1),
-        ({"batch_tokens": 2048}, 2),
-        ({"batch_tokens": 8191}, 2),
-        ({"batch_tokens": 25_000}, 4),
-        ({"batch_tokens": 200_000}, 16),
-        ({"batch_size": 8}, 1),
-        ({"batch_size": 1000}, 4),
-        ({"batch_size": 1002}, 2),
-        ({"batch_size": 1001}, 1),
-    ],
-)
-def test_buckets_of_a_step_grow_with_its_size(settings: dict[str, int], expected: int):
-    assert buckets_per_step(np.full(100, 15), BatchConfig(seq_len=60, **settings)) == expected
-
-
 @pytest.mark.parametrize("rows_per_rank", [400, 401])
 def test_steps_of_several_ranks_have_batch_size_rows_of_each(rows_per_rank: int):
     planned = plan(world_size=3, batch_size=rows_per_rank)
@@ -161,44 +121,3 @@ def test_epochs_have_other_steps_and_are_reproducible():
     assert epoch(0) == first
     # Not merely the same steps in another order; only steps of the few longest rows may be equal.
     assert len(set(first) & set(epoch(1))) < 0.02 * len(first)
-
-
-def test_only_blocks_of_bounded_size_are_sorted(monkeypatch: pytest.MonkeyPatch):
-    sorted_rows: list[int] = []
-    argsort = np.argsort
-
-    def observed(values: np.ndarray, **options: Any) -> np.ndarray:
-        sorted_rows.append(len(values))
-        return argsort(values, **options)
-
-    monkeypatch.setattr(plan_module, "BLOCK_ROWS", 1000)
-    monkeypatch.setattr(np, "argsort", observed)
-    planned = plan(real_lengths(3500), batch_tokens=300)
-    assert sorted_rows == [875] * 4
-    assert planned.rows.itemsize == 4
-    assert sum(array.nbytes for array in vars(planned).values()) < 4.5 * 3500 + 24 * len(planned)
-
-
-def greedy(lengths: Sequence[int], size: int) -> list[int]:
-    """The starts of buckets, row by row."""
-    starts, first = [0], 0
-    for row, length in enumerate(lengths):
-        if (row - first + 1) * max(lengths[first], length) > size and row > first:
-            starts.append(row)
-            first = row
-    return starts
-
-
-@pytest.mark.parametrize("size", [5, 60, 300, 1200])
-def test_buckets_equal_those_of_a_loop_over_rows(size: int):
-    random = np.random.default_rng(size)
-    lengths = np.sort(random.integers(20, 60, 1000))[::-1]
-    assert plan_module._cut(lengths, size).tolist() == greedy(lengths.tolist(), size)  # pyright: ignore[reportPrivateUsage]
-
-
-@pytest.mark.parametrize("longest", [9, 15])
-def test_large_buckets_have_a_multiple_of_8_rows(longest: int):
-    lengths = np.full(50_000, longest)
-    steps = steps_of(plan(Lengths(lengths, lengths), batch_tokens=25_000))
-    counts = [len(rows) for buckets in steps for rows in buckets]
-    assert sorted(counts)[1:] == [6250 // longest // 8 * 8] * (len(counts) - 1)

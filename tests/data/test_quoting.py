@@ -107,14 +107,14 @@ def test_csv_of_r_is_read_as_it_was_written(folder: Path):
     assert read_noted(write(folder / "x.csv", text))[0] == pairs
 
 
-@pytest.mark.slow
-def test_quotes_are_judged_by_all_lines_of_the_file(folder: Path):
+def test_quotes_are_judged_by_all_lines_of_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch):
     # The lines with the first quotes are in another block than the one that no program writes.
-    lines = [('"Hello."', '"Hallo."')] + [(f'"Yes, {n}."', f'"Ja, {n}."') for n in range(90_000)]
+    monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", 2**16)
+    lines = [('"Hello."', '"Hallo."')] + [(f'"Yes, {n}."', f'"Ja, {n}."') for n in range(9000)]
     lines += [('"Hello," he said.', '"Hallo", sagte er.')]
     path = write(folder / "x.tsv", "".join(f"{src}\t{tgt}\n" for src, tgt in lines))
     rows, notices = read_noted(path)
-    assert rows == lines and "quotes are text, as line 90,002" in notices
+    assert rows == lines and "quotes are text, as line 9,002" in notices
 
 
 def test_a_date_without_quotes_is_no_reason_to_keep_all_others(folder: Path):

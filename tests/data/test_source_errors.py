@@ -9,7 +9,6 @@ import pytest
 from pyarrow.parquet import write_table
 
 from tests.helpers.corpora import EN_DE, error_of, notices_of, read, write, write_parallel
-from tests.helpers.options import slow
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 
@@ -70,14 +69,6 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
     assert text.endswith("convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW")
 
 
-def test_error_does_not_wait_for_the_end_of_a_large_file(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("translate_ddp.data.readers.streams.ENOUGH_LINES", 1000)
-    source = write(folder / "x.tsv", latin1(300_000, 2))
-    assert re.search(r" of [1-9]\d,\d{3} lines are not UTF-8", error_of(source))
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("text", ["one\teins\r\ntwo\tzwei\r\n", "一\t个 词\r\n这 是\t句\r\n" * 20])
 @pytest.mark.parametrize("name", ["x.tsv", "x.json.gz"])
@@ -110,15 +101,18 @@ def test_texts_of_parquet_that_are_not_utf8_are_marked_as_invalid(folder: Path):
     assert read(folder / "x.parquet") == both * 100
 
 
-@pytest.mark.parametrize("ending", [".gz", *slow(".xz", ".zst")])
-def test_damaged_compression_is_reported_with_the_line(folder: Path, ending: str):
-    lines = [f"{number} {number**9}\tx\n" for number in range(200_000)]
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
+def test_damaged_compression_is_reported_with_the_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+):
+    monkeypatch.setattr("translate_ddp.data.readers.streams.BLOCK_BYTES", 2**16)
+    lines = [f"{number} {number**9}\tx\n" for number in range(30_000)]
     path = Path(write(folder / f"x.tsv{ending}", "".join(lines)))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     message = error_of(path)
     found = re.match(rf"{re.escape(str(path))} after line ([\d,]+) cannot be read: ", message)
-    assert found and 10_000 < int(found[1].replace(",", "")) < 150_000, message
+    assert found and 1000 < int(found[1].replace(",", "")) < 22_000, message
     path.write_bytes(b"one\teins\n" * 99)
     message = error_of(path)
     assert message.startswith(f"{path} cannot be read: it is not compressed by ")

@@ -37,34 +37,6 @@ def test_tables_are_read_with_any_compression(folder: Path, name: str, compressi
     assert read(write(folder / f"{name}{compression}", TABLES[name])) == PAIRS
 
 
-@pytest.mark.parametrize("compression", ["", ".gz", ".xz", ".zst"])
-@pytest.mark.parametrize(
-    ("source", "english", "german"),
-    [
-        ("train", "train.en", "train.de"),
-        ("train", "train.en.txt", "train.de.txt"),
-        ("train", "train-en.txt", "train-de.txt"),
-        ("", "train-en.txt", "train-de.txt"),
-        ("", "en.txt", "de.txt"),
-        ("", "train.eng", "train.deu"),
-        ("", "train.en", "train.ger"),
-        (
-            "",
-            "train-parts/Statmt-europarl-9-deu-eng.eng",
-            "train-parts/Statmt-europarl-9-deu-eng.deu",
-        ),
-    ],
-)
-def test_parallel_text_is_found_under_all_usual_names(
-    folder: Path, source: str, english: str, german: str, compression: str
-):
-    for name, side in ((english, 0), (german, 1)):
-        lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
-        write(folder / f"{name}{compression}", lines)
-    assert read(folder / source) == PAIRS
-    assert read(folder / source, ("deu", "eng")) == [(de, en) for en, de in PAIRS]
-
-
 def test_folder_of_mtdata_has_its_splits(folder: Path):
     for name in ("train", "dev", "test1"):
         for side, code in enumerate(("eng", "deu")):

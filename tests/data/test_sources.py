@@ -197,14 +197,6 @@ def test_error_for_unreachable_hub_gives_three_ways_out():
     assert "HF_HUB_OFFLINE=1" in text and "hf download" in text and "files of your own" in text
 
 
-def test_folder_of_lines_without_the_names_of_splits_is_no_corpus(folder: Path):
-    for name in ("source.txt", "target.txt"):
-        write(folder / name, "text\n")
-    text = error_of(folder)
-    assert "It holds source.txt, target.txt: neither train.en and train.de" in text
-    assert "column" not in text
-
-
 def test_silent_hub_times_out(monkeypatch: pytest.MonkeyPatch):
     # Behind a firewall that drops packets, `load_dataset` hangs for minutes.
     monkeypatch.setattr(hub_datasets, "HUB_TIMEOUT_SECONDS", 0.2)

@@ -158,19 +158,6 @@ def test_spans_that_stand_once_on_both_sides_are_tokens(
     assert [start, end, third] == [*both, third_there] and len({start, end, third}) == 3
 
 
-@pytest.mark.usefixtures("all_have_set_spans")
-def test_a_text_is_searched_for_spans_once_however_many_variants_it_has(
-    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-):
-    searched, find = list[str](), span_pairs.find_spans
-    monkeypatch.setattr(
-        span_pairs, "find_spans", lambda text: [searched.append(text), *find(text)][1:]
-    )
-    pairs = [(f"See {{n}} at {n}000.", f"Siehe {{n}} um {n}000.") for n in range(1, 40)]
-    assert len(encoded(tokenizer, pairs, num_variants=3).variants) == 3 * len(pairs)
-    assert sorted(searched) == sorted(text for pair in pairs for text in pair)
-
-
 def test_half_of_the_pairs_keep_their_spans_as_text():
     pairs = [(f"see {{n{n}}}", f"siehe {{n{n}}}") for n in range(2000)]
     spans = SpanPairs(pairs, EN_DE, 0, {})
