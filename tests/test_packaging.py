@@ -191,7 +191,7 @@ def path_of(name: str) -> Path:
 # Upper limits of lines that are not blank. They only go down: an addition takes something out.
 LIMITS = {
     ("translate_ddp", "config.py", "train.py"): 22_330,
-    ("tests",): 23_820,
+    ("tests",): 22_920,
     ("benchmarks", "tools"): 3_700,
 }
 LONGEST_PATH, LONGEST_FUNCTION = 3_070, 60  # all lines

@@ -9,6 +9,7 @@ from tests import faults
 from tests.helpers.commands import TORCHRUN, background
 from tests.helpers.faults import Run
 from tests.helpers.nodes import resume, state_of, two_nodes, wait_until_stopped
+from tests.helpers.options import slow
 from tests.helpers.processes import SECONDS, children_of, wait_until
 from tests.helpers.runs import assert_same_run
 from translate_ddp.runtime.fault_injection import VARIABLE
@@ -34,18 +35,18 @@ def test_run_whose_torchrun_was_killed_continues_like_an_uninterrupted_one(run: 
     run.assert_uninterrupted(2)
 
 
-@pytest.mark.slow
-def test_run_that_torchrun_restarted_ends_like_an_uninterrupted_one(run: Run):
+@pytest.mark.parametrize("ranks", [1, *slow(2)])
+def test_run_that_torchrun_restarted_ends_like_an_uninterrupted_one(run: Run, ranks: int):
     # A restart resumes from the latest checkpoint, whatever --preload is. And torchrun's store
     # still holds the results of the first start, which must not be read again.
-    words = [*TORCHRUN, "--nproc_per_node=2", "--max-restarts=1", "train.py", *run.flags]
+    words = [*TORCHRUN, f"--nproc_per_node={ranks}", "--max-restarts=1", "train.py", *run.flags]
     job = background(
-        [*words, "--preload", ""], **{VARIABLE: faults.kill("gradients", time=7, rank=1)}
+        [*words, "--preload", ""], **{VARIABLE: faults.kill("gradients", time=7, rank=ranks - 1)}
     )
     output, _ = job.communicate(timeout=SECONDS)
     assert job.returncode == 0 and output.count("Resuming from") == 1, output
     assert not list(run.folder.glob("earlier-*"))
-    run.assert_uninterrupted(2)
+    run.assert_uninterrupted(ranks)
 
 
 @pytest.mark.slow

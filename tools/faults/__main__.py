@@ -68,9 +68,7 @@ def main() -> None:
                 found[name] += ALL * (found[name] not in NOT_CAUGHT)
             print_line(f"{name}: {'caught by ' * (found[name] not in NOT_CAUGHT)}{found[name]}")
             progress.advance()
-            rows = [
-                (fault, faults[fault]["path"], found[fault]) for fault in faults if fault in found
-            ]
+            rows = [(each, faults[each]["path"], found[each]) for each in faults if each in found]
             caught = [row[2] for row in rows if row[2] not in NOT_CAUGHT]
             text = TEXT.format(len(caught), len(rows), sum(ALL not in each for each in caught))
             text += "".join(f"| {' | '.join(row)} |\n" for row in rows)
