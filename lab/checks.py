@@ -1,0 +1,322 @@
+"""What the grader does with each exercise in the ranks, and how it judges what came.
+
+`measure_...` runs on every rank and returns plain values; `judge_...` has the values of all ranks.
+"""
+
+import itertools
+import operator
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from lab.loop import Run, kill_in_save
+from lab.ranks import RECORDER, Facts
+
+
+@dataclass(frozen=True)
+class Check:
+    """One point: what is required, what was expected and found if not, and which mistake it is."""
+
+    claim: str
+    expected: str
+    found: str
+    passed: bool
+    mistake: str = ""
+
+
+def vector(tensors: Sequence[Tensor]) -> list[float]:
+    return torch.cat([each.detach().double().flatten() for each in tensors]).tolist()
+
+
+def shown(values: list[float]) -> str:
+    return " ".join(f"{value:.4f}" for value in values[:4]) + " ..."
+
+
+def close(left: list[float], right: list[float]) -> bool:
+    tolerance = {"rtol": 1e-4, "atol": 1e-6, "equal_nan": True}
+    pair = torch.tensor(left), torch.tensor(right)
+    return len(left) == len(right) and torch.allclose(*pair, **tolerance)
+
+
+def small_model(depth: int = 1) -> nn.Sequential:
+    torch.manual_seed(0)
+    hidden = [layer for _ in range(depth) for layer in (nn.Linear(8, 8), nn.Tanh())]
+    return nn.Sequential(*hidden, nn.Linear(8, 5))
+
+
+def tokens(rank: int, part: int, count: int) -> tuple[Tensor, Tensor]:
+    source = torch.Generator().manual_seed(10 * rank + part)
+    inputs = torch.randn(count, 8, generator=source) + rank
+    return inputs, torch.randint(5, (count,), generator=source)
+
+
+def gradients(model: nn.Module) -> list[float]:
+    """All gradients of the model; a missing one counts as zeros."""
+    parameters = model.parameters()
+    return vector([torch.zeros_like(p) if p.grad is None else p.grad for p in parameters])
+
+
+def gradient(
+    parts: list[tuple[Tensor, Tensor]], divisor: float = 0.0, depth: int = 1
+) -> list[float]:
+    """Of the sum of the losses of all tokens, divided by their number or by `divisor`."""
+    model = small_model(depth)
+    inputs, targets = (torch.cat(each) for each in zip(*parts, strict=True))
+    loss = F.cross_entropy(model(inputs), targets, reduction="sum")
+    (loss / (divisor or len(targets))).backward()
+    return gradients(model)
+
+
+def mean(vectors: list[list[float]]) -> list[float]:
+    return torch.tensor(vectors, dtype=torch.float64).mean(0).tolist()
+
+
+def judge_vector(claim: str, ranks: list[Facts]) -> Check:
+    """Whether the first rank that differs has the right vector, and which mistake its vector is."""
+    right = ranks[0]["right"]
+    found = next((each for each in ranks if not close(each["found"], right)), ranks[0])
+    mistakes = (name for name, other in found["mistakes"].items() if close(found["found"], other))
+    passed = close(found["found"], right)
+    return Check(claim, shown(right), shown(found["found"]), passed, next(mistakes, ""))
+
+
+# Exercise 1
+
+COUNTS = {2: 101, 3: 102}  # a multiple of the number of ranks, and none
+MISTAKES = {  # whether indices are lost, whether some are there twice
+    (True, True): "Each rank shuffled for itself: all ranks need the same seed.",
+    (False, True): "You repeated indices, as DistributedSampler does to make counts equal.",
+    (True, False): "You dropped indices, as DistributedSampler(drop_last=True) does.",
+    (False, False): "",
+}
+
+
+def measure_shards(indices_of_rank: Callable[..., list[int]]) -> Facts:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    return {"epochs": [[*indices_of_rank(COUNTS[size], rank, size, epoch)] for epoch in (0, 1)]}
+
+
+def judge_shards(ranks: list[Facts]) -> list[Check]:
+    count, parts = COUNTS[len(ranks)], [each["epochs"][0] for each in ranks]
+    used, lengths = list(itertools.chain(*parts)), sorted(map(len, parts))
+    lost, twice = len(set(range(count)) - set(used)), len(used) - len(set(used))
+    found, mistake = f"{lost} lost, {twice} twice", MISTAKES[lost > 0, twice > 0]
+    claim, complete = f"each of {count} indices is on one rank", sorted(used) == [*range(count)]
+    fair = lengths[-1] - lengths[0] <= 1
+    exchanged = set(parts[0]) != set(ranks[0]["epochs"][1])
+    forgotten = "You forgot the epoch: a tutorial calls sampler.set_epoch."
+    return [
+        Check(claim, "0 lost, 0 twice", found, complete, mistake),
+        Check("lengths differ by at most 1", "equal, or 1 more", f"{lengths}", fair),
+        Check("other indices of rank 0 in epoch 1", "others", "the same", exchanged, forgotten),
+    ]
+
+
+# Exercise 2
+
+
+def model_of(rank: int) -> nn.Module:
+    torch.manual_seed(rank)
+    model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 5))
+    for _ in range(1 + rank):
+        model(torch.randn(4, 8))
+    return model
+
+
+def measure_start(copy_from_rank_0: Callable[[nn.Module], None]) -> Facts:
+    rank, facts = dist.get_rank(), {}
+    models = [model_of(each) for each in range(dist.get_world_size())]
+    model, held = models[rank], list(models[rank].parameters())
+    for part in ("parameters", "buffers"):
+        own = [vector(list(getattr(each, part)())) for each in models]
+        mistakes = {"The values did not change.": own[rank], "You averaged the ranks.": mean(own)}
+        facts[part] = {"right": own[0], "mistakes": mistakes}
+    copy_from_rank_0(model)
+    for part in ("parameters", "buffers"):
+        facts[part]["found"] = vector(list(getattr(model, part)()))
+    return facts | {"same": all(map(operator.is_, held, model.parameters()))}
+
+
+def judge_start(ranks: list[Facts]) -> list[Check]:
+    parts = ("parameters", "buffers")
+    checks = [judge_vector(f"{part} of rank 0", [each[part] for each in ranks]) for part in parts]
+    same = all(each["same"] for each in ranks)
+    claim, found = "the parameters are the same objects", "new ones, unknown to the optimizer"
+    return [*checks, Check(claim, "the same", found, same)]
+
+
+# Exercise 3
+
+TOKENS = (7, 2, 0)  # of each rank
+
+
+def measure_average(gradient_of_step: Callable[..., None]) -> Facts:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [tokens(each, 0, TOKENS[each]) for each in range(size)]
+    model = small_model()
+    gradient_of_step(model, *parts[rank])
+    own = [gradient([part], len(part[1]) or float("nan")) for part in parts]
+    return {
+        "found": gradients(model),
+        "right": gradient(parts),
+        "mistakes": {
+            "You averaged means: a token of a rank with few tokens counted more.": mean(own),
+            "You did not divide by the number of tokens.": gradient(parts, 1),
+            "You divided by the number of ranks, not of tokens.": gradient(parts, size),
+            "This is the gradient of one rank: nothing was sent.": own[rank],
+        },
+    }
+
+
+def judge_average(ranks: list[Facts]) -> list[Check]:
+    same = all(any(each["found"]) and close(each["found"], ranks[0]["found"]) for each in ranks)
+    right = judge_vector("the gradient of the mean over all tokens", ranks)
+    return [right, Check("the gradients of the ranks", "equal", "different, or none", same)]
+
+
+# Exercise 4
+
+BUCKET_BYTES = (1 << 30, 400)
+
+
+def measure_buckets(send_gradients: Callable[..., Callable[[], None]]) -> Facts:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    cases = []
+    for limit in BUCKET_BYTES:
+        model = small_model(3)
+        RECORDER.watched = list(model.parameters())
+        finish = send_gradients(list(model.parameters()), limit)
+        for step in (0, 1):  # hooks stay: a second step shows what the first left behind
+            begin, (inputs, targets) = len(RECORDER.numbers), tokens(rank, step, 4)
+            F.cross_entropy(model(inputs), targets).backward()
+            finish()
+            own = [gradient([tokens(each, step, 4)], depth=3) for each in range(size)]
+            mistakes = {"You did not divide by the ranks.": [size * value for value in mean(own)]}
+            mistakes |= {"This is the gradient of one rank: nothing was sent.": own[rank]}
+            facts = {"found": gradients(model), "right": mean(own), "mistakes": mistakes}
+            sent = {"numbers": RECORDER.numbers[begin:], "ready": RECORDER.ready[begin:]}
+            cases.append(facts | sent)
+            model.zero_grad()
+    return {"cases": cases}
+
+
+def buckets_of(sizes: list[int], limit: int) -> list[int]:
+    """The numbers of each bucket, from the last parameter to the first."""
+    buckets: list[int] = []
+    for size in reversed(sizes):
+        if buckets and 4 * (buckets[-1] + size) <= limit:
+            buckets[-1] += size
+        else:
+            buckets.append(size)
+    return buckets
+
+
+def judge_buckets(ranks: list[Facts]) -> list[Check]:
+    flat, _, first, second = ([each["cases"][case] for each in ranks] for case in range(4))
+    sizes = [each.numel() for each in small_model(3).parameters()]
+    checks = [judge_vector("the mean over ranks, from one flat tensor", flat)]
+    for (case, *_), limit in zip((flat, first), BUCKET_BYTES, strict=True):
+        right, found = buckets_of(sizes, limit), case["numbers"]
+        alone = "You sent each parameter for itself." if sorted(found) == sorted(sizes) else ""
+        claim = f"numbers in each all-reduce, with bucket_bytes={limit:,}"
+        checks.append(Check(claim, str(right), str(found), found == right, alone))
+    early = min(first[0]["ready"], default=len(sizes)) < len(sizes)
+    claim = "the first bucket is sent before the last gradient is ready"
+    ready, mistake = f"{first[0]['ready']}", "You sent after backward: nothing overlaps."
+    checks.append(Check(claim, f"gradients ready: < {len(sizes)}", ready, early, mistake))
+    return [*checks, judge_vector("the mean over ranks, in buckets, in a second step", second)]
+
+
+# Exercise 5
+
+MICRO_BATCHES = (2, 5, 3)  # tokens of each, and one more on each next rank
+
+
+def measure_accumulate(accumulate: Callable[..., None]) -> Facts:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    parts = [
+        [tokens(each, part, count + each) for part, count in enumerate(MICRO_BATCHES)]
+        for each in range(size)
+    ]
+    everything = list(itertools.chain(*parts))
+    total = sum(len(targets) for _, targets in everything)
+    model = small_model()
+    replica = DistributedDataParallel(model)
+    replica.register_comm_hook(dist.group.WORLD, allreduce_hook)  # it is recorded
+    accumulate(replica, parts[rank], total)
+    means = mean([mean([gradient([each]) for each in own]) for own in parts])
+    mistakes = {
+        "You averaged means: a token in a small micro-batch counted more.": means,
+        "DDP divides by the number of ranks: undo it.": gradient(everything, total * size),
+        "You divided by the tokens of a rank.": mean([gradient(own) for own in parts]),
+    }
+    facts = {"found": gradients(model), "right": gradient(everything), "mistakes": mistakes}
+    return facts | {"numbers": RECORDER.numbers}
+
+
+def judge_accumulate(ranks: list[Facts]) -> list[Check]:
+    sent = len(ranks[0]["numbers"])
+    mistake = "You sent in each micro-batch: no_sync must contain its forward and its backward."
+    mistake = mistake if sent else "You never sent: the last micro-batch is outside of no_sync."
+    once = Check("all-reduces of a step", "1", str(sent), sent == 1, mistake)
+    return [once, judge_vector("the gradient of the mean over all tokens", ranks)]
+
+
+# Exercise 6
+
+STEPS, KILLED_IN_STEP, KILLED_IN_SAVE = 7, 3, 2
+
+
+def measure_resume(train: Callable[..., None], path: str, life: str) -> Facts:
+    """One life of the training: the digests before each of its steps, and at the end."""
+    states: dict[int, dict[str, str]] = {}
+
+    def before_step(run: Run, number: int) -> None:
+        if life == "killed in a step" and number == KILLED_IN_STEP:
+            os.kill(os.getpid(), signal.SIGKILL)
+        states[number] = run.digests()
+
+    if life == "killed in a save":
+        kill_in_save(KILLED_IN_SAVE)
+    try:
+        is_half = Path(path).exists() and not torch.load(path)
+    except Exception:  # of many kinds
+        is_half = True
+    run = Run(before_step)
+    if not is_half:
+        train(run, Path(path), STEPS)
+    return {"half": is_half, "states": states, "end": run.digests()}
+
+
+def judge_resume(lives: dict[str, list[Facts]]) -> list[Check]:
+    """`lives` has the facts of the undisturbed training, and of both that continue."""
+    whole = lives["whole"]
+    made, right = list(whole[0]["states"]), whole[0]["end"]["weights"]
+    all_steps = list(range(STEPS))
+    checks = [Check("steps without a kill", str(all_steps), str(made), made == all_steps)]
+    for life in ("after a kill in a step", "after a kill in a save"):
+        mistake = ""
+        for rank, (each, undisturbed) in enumerate(zip(lives[life], whole, strict=True)):
+            first = min(each["states"], default=STEPS)
+            before = undisturbed["states"].get(first, undisturbed["end"])
+            begin = each["states"].get(first, each["end"])
+            lost = [part for part in before if begin[part] != before[part]]
+            if lost and not mistake:
+                mistake = f"At step {first} rank {rank} lacks: {', '.join(lost)}."
+            if first == 0:
+                mistake = "It began at step 0: the checkpoint lacks the step, or was not read."
+        if any(each["half"] for each in lives[life]):
+            mistake = "The kill left half a file: save to a temporary file, then os.replace."
+        ends = [each["end"]["weights"] for each in lives[life]]
+        passed = ends == [right] * len(ends) and made == all_steps and not mistake
+        checks.append(Check(f"weights {life}", right, " ".join(ends), passed, mistake))
+    return checks
