@@ -31,7 +31,7 @@ OTHER_FLAGS = set(
     "--reverse --inflight --pad_id --unk_id --bos_id --eos_id "  # of Locomotive and SentencePiece
     "--input --model_prefix --byte_fallback --normalization_rule_name "
     "--rounds --seconds --warmup_seconds --pairs --only "
-    "--results --all "
+    "--results --all --solution "
     # Of fairseq:
     "--source-lang --target-lang --trainpref --validpref --destdir --arch --max-tokens "
     "--update-freq --warmup-updates --nwordssrc --encoder-embed-dim --encoder-ffn-embed-dim "

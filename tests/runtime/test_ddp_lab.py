@@ -28,8 +28,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         text = (ROOT / "docs/ddp-lab.md").read_text().replace("weights/lab", str(folder))
         text = text.replace("max_steps: 40", "max_steps: 12").replace("_00000040-", "_00000012-")
-        for port in ("=29500", ":29400"):
-            text = text.replace(port, f"{port[0]}{free_port()}")
+        text = text.replace(":29400", f":{free_port()}")
         self.folder, self.text = folder, text.replace("\\\n", " ")
         (folder / "lab.yaml").write_text(self.document("lab.yaml"))
 
@@ -44,7 +43,7 @@ class Lab:
             file.write(SMALLER.format(folder))
 
     def document(self, name: str) -> str:
-        """The text that a command of the page writes to this file, or passes to `python -`."""
+        """The text that a command of the page writes to this file."""
         (found,) = re.findall(rf"{name} <<END\n(.*?)^END$", self.text, re.M | re.S)
         return found
 
@@ -60,18 +59,11 @@ class Lab:
         flags = words[words.index("train.py") + 1 :]
         return processes.train(flags, self.folder / f"{run}-out", size, **ONE_THREAD, **variables)
 
-    def python(self, name: str) -> str:
-        """What a Python program of the page prints."""
-        with redirect_stdout(StringIO()) as printed:
-            exec(self.document(name), {})
-        return printed.getvalue()
-
     def digests(self) -> dict[str, str]:
-        """Of the weights of each finished run."""
-        return {
-            run: digest
-            for digest, run in map(str.split, self.python("digests.py").split("\n")[:-1])
-        }
+        """Of the weights of each finished run, as a program of the page prints them."""
+        with redirect_stdout(StringIO()) as printed:
+            exec(self.document("digests.py"), {})
+        return {line.split()[1]: line.split()[0] for line in printed.getvalue().splitlines()}
 
 
 @pytest.fixture(scope="module")
@@ -96,17 +88,7 @@ def test_one_rank_and_micro_batches_give_the_curve_of_two_ranks(lab: Lab):
 
 
 @pytest.mark.slow
-def test_ranks_have_the_tokens_of_a_step_together(lab: Lab):
-    pattern = r"rank (\d), step (\d): .* (\d+) of (\d+) target"
-    found = [tuple(map(int, each)) for each in re.findall(pattern, lab.python("python -"))]
-    steps = {step: [each for each in found if each[1] == step] for step in (1, 2, 3)}
-    for parts in steps.values():
-        assert {rank for rank, *_ in parts} == {0, 1}
-        assert sum(own for *_, own, _ in parts) == parts[0][3]
-
-
-@pytest.mark.slow
-def test_page_prints_the_plan_of_the_demo(tmp_path: Path):
+def test_page_prints_the_number_of_steps_of_the_demo(tmp_path: Path):
     lab = Lab(tmp_path)
     settings = tmp_path / "lab.yaml"
     text = settings.read_text().replace("max_steps: 12", "max_steps: 1")
@@ -114,16 +96,11 @@ def test_page_prints_the_plan_of_the_demo(tmp_path: Path):
     output = lab.train("two").succeed()
     (steps,) = re.findall(r"(\d+) steps per epoch", output)
     assert f" 40/{steps}, loss" in lab.text
-    printed = lab.python("python -").splitlines()
-    assert all(line in lab.text.splitlines() for line in (*printed[:2], *printed[3:5])), printed
 
 
-def test_torchrun_accepts_the_commands_of_two_nodes(tmp_path: Path):
-    # Two agents of each form train in test_containers.py and test_launchers.py.
-    lab, parse = Lab(tmp_path), get_args_parser().parse_args
-    nodes = [parse(words) for words in lab.commands("static")]
-    assert [(each.nnodes, each.node_rank) for each in nodes] == [("2", 1), ("2", 0)]
-    assert {(each.master_addr, each.nproc_per_node) for each in nodes} == {("127.0.0.1", "1")}
-    (node,) = map(parse, lab.commands("c10d"))
+def test_torchrun_accepts_the_command_of_two_nodes(tmp_path: Path):
+    # Two agents train in test_containers.py and test_launchers.py.
+    (words,) = Lab(tmp_path).commands("c10d")
+    node = get_args_parser().parse_args(words)
     assert (node.nnodes, node.rdzv_backend, node.nproc_per_node) == ("2", "c10d", "1")
-    assert all(each.training_script == "train.py" for each in [*nodes, node])
+    assert node.training_script == "train.py"
