@@ -402,8 +402,6 @@ class TrainConfig(Checked):
     """Random seed."""
     precision: Precision = "auto"
     """Precision of the layers; weights stay fp32. auto: the fastest of bf16, fp16, fp32."""
-    compile: bool = False
-    """Use torch.compile: a minute at the start; with DDP and torch 2.11 again for each length."""
     deterministic: bool = False
     """Sum in a fixed order on a GPU, for resumes that are equal bit for bit; the backward passes of
     attention, embedding and indexing become slower."""

@@ -17,7 +17,7 @@ CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
 
 # fmt: off
 PartName = Literal[
-    "facts", "correctness", "traces", "sweep", "training", "compiled", "ranks", "waits",
+    "facts", "correctness", "traces", "sweep", "training", "ranks", "waits",
     "decoding", "peer",
 ]
 # fmt: on
@@ -29,7 +29,6 @@ PARTS: dict[PartName, tuple[str, float, float]] = {
     "traces": ("Where the time of a step goes", 15, 90),
     "sweep": ("One micro-batch a step", 15, 120),
     "training": ("Training steps of the presets", 20, 120),
-    "compiled": ("Compiled training steps", 60, 240),
     "ranks": ("Several GPUs", 40, 240),
     "waits": ("Host waits in a training step", 10, 60),
     "decoding": ("Decoding beside transformers and CTranslate2", 30, 150),

@@ -22,7 +22,6 @@ from translate_ddp.modeling.cost import step_flop
 from translate_ddp.runtime.device import peak_flop
 
 UNTIMED_STEPS = 5
-UNTIMED_COMPILED_STEPS = 25  # during which graphs for further shapes are compiled
 LAUNCHED_STEPS = 7
 NOTE = (
     "Target tokens are real tokens, without padding; MFU (model FLOP utilisation) counts the "
@@ -43,18 +42,14 @@ def measure_steps(
     `take` takes the steps, and yields the rows of each.
     """
     data = random_data(setup, flags, lengths)
-    untimed = UNTIMED_COMPILED_STEPS if "--compile" in flags else UNTIMED_STEPS
     with open_training(flags, data) as training:
         device = training.world.device
         peaks = Record.load(setup.folder).peaks or matrix_peaks(device)
-        begin = time.perf_counter()
         training.warm_up()
-        wait_for(device)
-        warm_up_seconds = time.perf_counter() - begin
         steps = take(training)
         reset_peak(device)
-        clock = Clock(setup.sizes.window_seconds, device, untimed)
-        rows = np.concatenate(workbench.run_clock(training, steps, clock)[untimed:])
+        clock = Clock(setup.sizes.window_seconds, device, UNTIMED_STEPS)
+        rows = np.concatenate(workbench.run_clock(training, steps, clock)[UNTIMED_STEPS:])
         result = clock.result()
         lengths_N = training.sampler.lengths.take(rows)
         config, vocabulary = training.config.model, training.model.embedding.num_embeddings
@@ -66,8 +61,6 @@ def measure_steps(
             values["MFU of data sheet %"] = 100 * gflops / (peak / 1e9)
         values["host ms"] = 1e3 * launch_seconds(device, steps)
         values["peak GiB"] = peak_mib(device) / 1024
-        if "--compile" in flags:
-            values |= {"warm-up, s": warm_up_seconds} | graph_counts()
         raw = {"note": NOTE, "flags": flags, "precision": precision(training), "peaks": peaks}
         return Measurement(values, raw | result)
 
@@ -95,11 +88,3 @@ def launch_seconds(device: torch.device, steps: Iterator[np.ndarray]) -> float:
         next(steps)
         launched.append(time.perf_counter() - begin)
     return statistics.median(launched)
-
-
-def graph_counts() -> Values:
-    """Numbers of compiled graphs and of graph breaks."""
-    from torch._dynamo.utils import counters
-
-    graphs, breaks = counters["stats"]["unique_graphs"], counters["graph_break"]
-    return {"graphs": int(graphs), "graph breaks": sum(breaks.values())}

@@ -1,4 +1,4 @@
-"""Training steps: with one micro-batch of several sizes, of the presets, and compiled."""
+"""Training steps: with one micro-batch of several sizes, and of the presets."""
 
 import collections
 import os
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import Values
-from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable, require
+from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.gpu.steps import measure_steps, random_data
 from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K
 from benchmarks.workbench import Training, open_training, take_step, take_steps
@@ -48,20 +48,6 @@ def training(setup: Setup) -> Iterator[Case]:
         flags, sentences = setup.flags(preset), f"{lengths.mean:g} tokens a sentence"
         run = lambda flags=flags, lengths=lengths: measure_steps(setup, flags, lengths)  # noqa: E731
         yield Case(f"{preset}, {sentences}", run, 10)
-
-
-def compiled(setup: Setup) -> Iterator[Case]:
-    """The large presets with `--compile`; the warm-up includes compilation."""
-    for preset in LARGE:
-        flags = [*setup.flags(preset), "--compile"]
-        yield Case(f"{preset}, compiled", lambda flags=flags: measure_compiled(setup, flags), 60)
-
-
-def measure_compiled(setup: Setup, flags: list[str]) -> Measurement:
-    if setup.cpu:
-        raise Unavailable("needs a GPU")
-    require("triton")
-    return measure_steps(setup, flags)
 
 
 STEPS = 10

@@ -47,7 +47,7 @@ def test_value_of_a_flag_may_begin_with_a_dash_and_have_spaces():
     [
         ("--perturb=True", "--perturb, or --no_perturb for false"),
         ("--no-report=0", "--report, or --no_report for false"),
-        ("--lr 0.1 --compile FALSE", "--compile, or --no_compile for false"),
+        ("--lr 0.1 --deterministic FALSE", "--deterministic, or --no_deterministic for false"),
         ("--local_rank=0", "start with torchrun"),
         ("--local-rank 1", "start with torchrun"),
     ],

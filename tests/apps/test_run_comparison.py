@@ -65,7 +65,7 @@ def test_the_best_score_of_each_metric_has_its_step(record: RunRecord):
 def test_only_what_differs_is_shown(tmp_path: Path):
     for name in ("a", "b"):
         write_run(tmp_path / name)
-    settings = f"seed: 3\nmodel_folder: {tmp_path}\ndataset: [x, y]\ncompile: true\n"
+    settings = f"seed: 3\nmodel_folder: {tmp_path}\ndataset: [x, y]\ndeterministic: true\n"
     (tmp_path / "a" / SETTINGS_FILE).write_text(settings + "lr: 0.003\n")
     other = settings.replace("seed: 3", "seed: 4").replace("[x, y]", "[x]").replace("true", "false")
     other = other.replace(str(tmp_path), "elsewhere")
@@ -77,7 +77,7 @@ def test_only_what_differs_is_shown(tmp_path: Path):
         ["training pairs", "29,000", "–"],
         ["seed", "3", "4"],
         ["dataset", "x y", "x"],
-        ["compile", "true", "false"],
+        ["deterministic", "true", "false"],
         ["lr", "0.003", "–"],
     ]
 

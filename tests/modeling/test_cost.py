@@ -1,20 +1,15 @@
-"""What a training step costs: operations and memory."""
-
-from pathlib import Path
+"""The operations of a training step."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.helpers import processes
-from tests.helpers.fake_gpu import base_model, fake_batch, fake_gpu
 from translate_ddp.data.batches import BatchLoader, padded_tokens
 from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
 from translate_ddp.data.plan import StepSampler
-from translate_ddp.modeling.cost import full_tokens, step_flop, training_bytes
-from translate_ddp.modeling.loss import Objective
+from translate_ddp.modeling.cost import full_tokens, step_flop
 from translate_ddp.presets import PRESETS, with_preset
-from translate_ddp.settings import Config, LossConfig, ModelConfig, Preset
+from translate_ddp.settings import Config, ModelConfig, Preset
 
 GPU = torch.device("cuda")
 
@@ -72,39 +67,3 @@ def test_few_micro_batches_a_step_on_a_gpu_and_as_many_on_all_ranks(
 def test_buckets_are_not_merged_where_launches_cost_little():
     assert full_tokens(Config(), 4000, torch.bfloat16, torch.device("cpu")) == 0
     assert full_tokens(Config(), 4000, torch.float32, GPU) == 0
-
-
-def config_of(preset: str) -> ModelConfig:
-    sizes = {k: v for k, v in PRESETS[preset].items() if k in ModelConfig.__annotations__}
-    return ModelConfig(**sizes)
-
-
-def count_saved_bytes() -> None:
-    with fake_gpu() as device:
-        model = base_model(device).train()
-        own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-        saved: dict[int, torch.Tensor] = {}  # by storage
-
-        def pack(tensor: torch.Tensor) -> torch.Tensor:
-            if (storage := tensor.untyped_storage()._cdata) not in own:
-                saved[storage] = tensor
-            return tensor
-
-        sizes = []
-        for rows in (100, 200):
-            saved.clear()
-            batch = fake_batch(device, rows, source=30, target=33, real=rows * 33)
-            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-                _loss = Objective(model, LossConfig())(batch)
-            sizes.append(sum(tensor.untyped_storage().nbytes() for tensor in saved.values()))
-    small, large = (
-        # So many that the scores have their maximum.
-        training_bytes(config_of("base"), 31_990, torch.bfloat16, rows * 30, rows * 33)
-        for rows in (1100, 1200)
-    )
-    assert large - small == pytest.approx(sizes[1] - sizes[0], rel=0.03)
-
-
-@pytest.mark.slow
-def test_estimated_activations_are_those_that_autograd_keeps(tmp_path: Path):
-    processes.start(count_saved_bytes, tmp_path, 1).succeed()

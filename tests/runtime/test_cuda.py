@@ -175,16 +175,6 @@ def test_losses_of_16_bits_are_close_to_fp32(
     assert losses(fp16) == pytest.approx(losses(fp32), rel=0.05)
 
 
-def test_compiled_losses_are_close_to_eager(
-    trained: tuple[Path, str], new_folder: Callable[[str], Path]
-):
-    if find_spec("triton") is None or not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        pytest.skip("needs triton and a C compiler")
-    folder = new_folder("compiled")
-    train(folder, "--compile")
-    assert losses(folder) == pytest.approx(losses(trained[0]), rel=0.1)  # other dropout masks
-
-
 def test_out_of_memory_prints_one_message(new_folder: Callable[[str], Path]):
     # The process may use so little of the memory that not even a pair fits.
     folder = new_folder("model")

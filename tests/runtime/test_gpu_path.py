@@ -1,4 +1,4 @@
-"""The GPU's code path without a GPU: on fake tensors, and by the graphs that a compiler makes."""
+"""The GPU's code path without a GPU, on fake tensors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,15 +11,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 from tests.helpers import processes
 from tests.helpers.chains import A
 from tests.helpers.fake_gpu import Launches, base_model, fake_batch, fake_gpu
-from tests.helpers.models import random_pairs, small_model
-from translate_ddp.data.batches import collate
 from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.engine import ready_to_decode
 from translate_ddp.modeling.loss import Objective, at_real_positions
 from translate_ddp.modeling.search import SearchState, beam, greedy, sample
-from translate_ddp.modeling.transformer import Transformer
-from translate_ddp.runtime.world import World, open_world
-from translate_ddp.settings import DistributedConfig, LossConfig, ModelConfig, OptimizerConfig
+from translate_ddp.runtime.world import World
+from translate_ddp.settings import LossConfig, OptimizerConfig
 from translate_ddp.training.meters import StepMeters
 from translate_ddp.training.optimizer import build_optimizer, skip_if
 from translate_ddp.training.step import StepFlags
@@ -120,52 +117,3 @@ def test_gpu_path_has_no_cpu_tensor_no_wait_and_few_launches(
     work: Callable[[], None], tmp_path: Path
 ):
     processes.start(work, tmp_path, 1).succeed()
-
-
-@pytest.mark.slow
-def test_compile_makes_one_graph_for_all_lengths():
-    # Here, because all workers of pytest read this file: the import takes 4 s.
-    from torch._dynamo.testing import CompileCounter
-
-    torch._dynamo.reset()
-    counter = CompileCounter()
-    transformer = small_model(dropout=0.1, layers=1).train()
-    transformer.compile(dynamic=True, backend=counter, fullgraph=True)
-    # One row, or sentences of one token, may make graphs of their own, but no break.
-    shapes = [(3, 5, 7), (8, 12, 9), (2, 30, 28), (1, 1, 1)]
-    for rows, source, target in shapes:
-        transformer(torch.full((rows, source), 5), torch.full((rows, target), 5)).sum().backward()
-        assert counter.frame_count == 1 or 1 in (rows, source, target)
-
-
-def compile_under_ddp() -> None:
-    with open_world(DistributedConfig()) as world:
-        first, *others = graphs_of_a_replica(world)
-        assert first > 1 and set(others) == {first}  # one for each bucket, for all lengths
-
-
-def graphs_of_a_replica(world: World) -> list[int]:
-    """How many graphs there are after each of some batches; a graph break raises."""
-    from torch._dynamo.testing import CompileCounter
-
-    counter = CompileCounter()
-    config = ModelConfig(d_model=128, num_heads=2, d_ff=512)  # of several buckets of 1 MiB
-    transformer = Transformer(config, 40, dtype=torch.bfloat16).train()
-    transformer.compile(dynamic=True, backend=counter, fullgraph=True)
-    replica = world.replicate(
-        Objective(transformer, LossConfig()), DistributedConfig(bucket_cap_mb=1)
-    )
-    random = np.random.default_rng(world.rank)
-    counts = []
-    for lengths in ((4, 6), (5, 7, 3), (9, 2, 15, 15)):
-        replica(collate(random_pairs(lengths, random)))["loss"].backward()
-        counts.append(counter.frame_count)
-    return counts
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    torch.__version__.startswith("2.11."), reason="torch 2.11 makes graphs for all new lengths"
-)
-def test_compile_under_ddp_makes_no_graph_for_new_lengths(tmp_path: Path):
-    processes.start(compile_under_ddp, tmp_path, 2).succeed()

@@ -26,9 +26,9 @@ FLAGS = """
     batch_size num_epochs lr seq_len d_model lang_src lang_tgt model_folder model_basename preload
     tokenizer_file wandb_group preset dataset validation vocab_size num_heads num_encoder_layers
     num_decoder_layers d_ff dropout label_smoothing batch_tokens max_tokens max_steps warmup_steps
-    clip_grad_norm seed precision compile backend bucket_cap_mb log_every validate_every validate_on
-    best_metric save_every save_every_minutes keep_last wandb_project wandb_mode config
-    perturb dataset_weight bidirectional
+    clip_grad_norm seed precision deterministic backend bucket_cap_mb log_every validate_every
+    validate_on best_metric save_every save_every_minutes keep_last wandb_project wandb_mode
+    config perturb dataset_weight bidirectional
 """.split()
 
 
@@ -201,9 +201,11 @@ def test_flags_override_the_file_and_the_file_overrides_the_preset(tmp_path: Pat
 def test_yaml_values_are_read_as_text(tmp_path: Path):
     # YAML's own rules make `no` (Norwegian) false and 1e-4 a string.
     file = tmp_path / "run.yaml"
-    file.write_text("lang_tgt: no\nlr: 1e-4\ncompile: true\ndataset: data/train\npreload: ''\n")
+    file.write_text(
+        "lang_tgt: no\nlr: 1e-4\ndeterministic: true\ndataset: data/train\npreload: ''\n"
+    )
     found = settings("--config", str(file))
-    assert (found["lang_tgt"], found["lr"], found["compile"]) == (("no",), 1e-4, True)
+    assert (found["lang_tgt"], found["lr"], found["deterministic"]) == (("no",), 1e-4, True)
     assert found["preload"] == ""
 
 
@@ -218,7 +220,7 @@ def assert_reads_back(config: Config, file: Path) -> None:
     "flags",
     [
         [],
-        ["--preset", "base", "--lr", "1e-5", "--compile"],
+        ["--preset", "base", "--lr", "1e-5", "--deterministic"],
         ["--dataset", "a b: 'c' #é", "--lang_src", "no", "--preload", ""],
         ["--wandb_group=-x", "--timeout_minutes", "inf", "--clip_grad_norm", "inf"],
     ],
@@ -279,7 +281,7 @@ def output_of_wrong(
         ("batch_siz: 3", "no setting .batch_siz."),
         ("a: {", "not YAML"),
         ("just words", "name: value"),
-        ("compile: maybe", "true or false"),
+        ("deterministic: maybe", "true or false"),
     ],
 )
 def test_unusable_file_is_named(tmp_path: Path, text: str, message: str):

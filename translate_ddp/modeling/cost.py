@@ -1,9 +1,8 @@
-"""What a training step costs, by the sizes of the model: operations and memory."""
+"""The operations of a training step, by the sizes of the model."""
 
 import numpy as np
 import torch
 
-from translate_ddp.modeling.fused_losses import GPU_SCORES_AT_ONCE
 from translate_ddp.runtime.device import peak_flop
 from translate_ddp.settings import Config, ModelConfig
 
@@ -47,24 +46,3 @@ def step_flop(
     scores += config.num_decoder_layers * (target**2 + target * source).sum()
     products = source_weights * source.sum() + target_weights * target.sum()
     return float(6 * products + 12 * config.d_model * scores)
-
-
-def training_bytes(
-    config: ModelConfig, vocabulary: int, dtype: torch.dtype, source: int, target: int
-) -> int:
-    """Estimate of the most bytes that training with AdamW takes on a GPU.
-
-    Its largest micro-batch has so many positions of both sides, padding included. A sublayer keeps
-    its input, the normed one, what enters and leaves its core, and dropout's mask, in bytes.
-    """
-    of, d_model = dtype.itemsize, config.d_model
-    feed_forward = (2 * of + 1) * d_model + of * config.d_ff
-    attention, cross = (6 * of + 1) * d_model, (4 * of + 1) * d_model  # and keys, values of sources
-    of_source = config.num_encoder_layers * (attention + feed_forward)
-    of_source += (config.num_decoder_layers * 2 * of + 2 * of + 1) * d_model
-    of_target = config.num_decoder_layers * (attention + cross + feed_forward)
-    of_target += (4 * of + 1) * d_model
-    scores = of * min(target * vocabulary, GPU_SCORES_AT_ONCE)
-    weights = sum(matrix_weights(config, vocabulary)) * (18 if of == 2 else 16)  # with a cast copy
-    embedding_grad = 4 * vocabulary * d_model
-    return weights + embedding_grad + scores + source * of_source + target * of_target

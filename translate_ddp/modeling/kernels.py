@@ -125,7 +125,7 @@ class Layer(nn.Module):
 def cast_weights(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
     """Cast the weights of a layer for its next call to the precision of its first input."""
     dtype = inputs[0].dtype
-    if is_plain() or torch.compiler.is_compiling():
+    if is_plain():
         return
     joint, separate = getattr(layer, "joint", ()), getattr(layer, "separate", ())
     named = layer.named_modules()
@@ -169,7 +169,7 @@ def joint_linear(input: Tensor, linears: Sequence[nn.Module], width: int) -> lis
     linears = [linear for linear in linears if not isinstance(linear, nn.Identity)]
     first = linears[0]
     is_cast = isinstance(first, Linear) and first.weight.dtype != input.dtype
-    if not is_cast or is_plain() or torch.compiler.is_compiling():
+    if not is_cast or is_plain():
         return [part for linear in linears for part in linear(input).split(width, dim=-1)]
     if first.cast is None:
         _cast_groups([cast("list[Linear]", linears)], input.dtype)
@@ -252,8 +252,8 @@ def attention_written_out(
     dropout: float = 0.0,
 ) -> Tensor:
     """`attention` as products and a softmax of its own, without PyTorch's function."""
-    # In training, dropout would draw more numbers, and a compiler make more graphs.
-    is_padded = not dropout and mask_B11M is not None and not torch.compiler.is_compiling()
+    # In training, dropout would draw more numbers.
+    is_padded = not dropout and mask_B11M is not None
     if is_padded and (missing := SOFTMAX_KEYS - k_BHMK.shape[2]) > 0:
         k_BHMK, v_BHMK = (F.pad(part, (0, 0, 0, missing)) for part in (k_BHMK, v_BHMK))
         mask_B11M = F.pad(cast(Tensor, mask_B11M), (0, missing), value=-torch.inf)
@@ -291,8 +291,7 @@ def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
     """
     mask_BM = torch.zeros(tokens_BM.shape, dtype=dtype, device=tokens_BM.device)
     mask_B11M = mask_BM.masked_fill_(tokens_BM == PAD, -torch.inf)[:, None, None]
-    # The compiler aligns masks, too; here it would make new graphs for some lengths.
-    if is_plain() or torch.compiler.is_compiling():
+    if is_plain():
         return mask_B11M
     length = tokens_BM.shape[1]
     return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]
@@ -315,9 +314,7 @@ class Dropout(nn.Dropout):
 
 def drop(input: Tensor, p: float, residual: Tensor | None = None) -> Tensor:
     """The input with elements set to 0 with probability p and others scaled, plus `residual`."""
-    # A compiler has a dropout of its own; this one's draws would break its graph.
-    is_drawn = input.device.type == "cpu" and not torch.compiler.is_compiling()
-    if not is_drawn or is_plain():
+    if input.device.type != "cpu" or is_plain():
         dropped = F.dropout(input, p)
         return dropped if residual is None else residual + dropped
     mask = dropout_mask(input, p)
@@ -326,7 +323,7 @@ def drop(input: Tensor, p: float, residual: Tensor | None = None) -> Tensor:
 
 def relu_dropout(input: Tensor, p: float) -> Tensor:
     """dropout(relu(input)). Plain: both by autograd, which keeps the result of relu and a mask."""
-    if not p or is_plain() or torch.compiler.is_compiling():
+    if not p or is_plain():
         return drop(F.relu(input), p) if p else F.relu(input)
     return _ReluDropout.apply(input, p)
 
@@ -373,7 +370,7 @@ def multiply(
     Plain: MKL in fp32 on a CPU, which takes about twice as long as oneDNN where `is_mkl_slow`.
     """
     is_fp32 = input.device.type == "cpu" and input.dtype == torch.float32
-    if is_fp32 and not is_plain() and not torch.compiler.is_compiling() and is_mkl_slow():
+    if is_fp32 and not is_plain() and is_mkl_slow():
         # oneDNN reads a transposed weight as it is, but a copy of a transposed input.
         is_copied = input.dim() == 2 and not input.is_contiguous()
         if is_copied and bias_O is None and len(weight_OI) < len(input):

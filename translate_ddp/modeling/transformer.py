@@ -230,9 +230,7 @@ class Transformer(nn.Module):
 
     def embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
         """Embeddings of tokens with the encodings of their positions."""
-        # A compiler would make a graph for each number of positions that is kept.
-        encode = sinusoids if torch.compiler.is_compiling() else kept_sinusoids
-        positions_TD = encode(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)
+        positions_TD = kept_sinusoids(first_position, x_BTD.shape[1], self.d_model, x_BTD.device)
         # The embedding's gradient sums over many tokens, so it is looked up in fp32 and cast after.
         x_BTD = torch.add(positions_TD, x_BTD, alpha=math.sqrt(self.d_model))
         return self.dropout(x_BTD.to(self.dtype))

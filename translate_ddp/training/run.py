@@ -374,10 +374,7 @@ def build_model(config: Config, facts: ModelFacts, world: World) -> Transformer:
         use_deterministic_kernels()
     dtype = choose_common_dtype(config.train.precision, world)
     sizes = facts.num_tokens, dtype, facts.num_outputs, facts.extra.num_spans
-    model = Transformer(config.model, *sizes).to(world.device)
-    if config.train.compile:
-        model.compile(dynamic=True)
-    return model
+    return Transformer(config.model, *sizes).to(world.device)
 
 
 def choose_common_dtype(precision: Precision, world: World) -> torch.dtype:

@@ -22,14 +22,13 @@ from translate_ddp.console import counted, describe_seconds, number, size
 from translate_ddp.data.batches import BatchLoader, padded_tokens, padding_share
 from translate_ddp.data.rows import list_names
 from translate_ddp.directions import side_name
-from translate_ddp.modeling.cost import training_bytes
 from translate_ddp.modeling.kernels import DTYPES, choose_dtype, precision_warning
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import changed_settings
 from translate_ddp.run_record import REPORT_FILE, LaunchFacts
 from translate_ddp.runtime.device import describe_device
 from translate_ddp.runtime.world import World
-from translate_ddp.settings import CheckpointConfig, ModelConfig, Settings, all_settings, by_name
+from translate_ddp.settings import CheckpointConfig, Settings, all_settings, by_name
 from translate_ddp.training.identity import without_paths
 from translate_ddp.training.optimizer import MAX_WARMUP, learning_rate, moments_of
 from translate_ddp.training.trainer import Trainer
@@ -193,7 +192,6 @@ def describe_start(config: Settings, trainer: Trainer, launch: LaunchFacts) -> l
         f"{launch.train_pairs:,} training and "
         f"{counted(launch.validation_pairs, 'validation pair')}",
         **describe_mix(trainer, datasets),
-        **describe_memory(trainer),
         "dropped": dropped or "none",
         "vocabulary": f"{launch.vocab_size:,}",
         "ranks": f"{world.size}, backend {world.backend}",
@@ -262,22 +260,6 @@ def describe_mix(trainer: Trainer, datasets: Sequence[str]) -> dict[str, str]:
     pairs = " + ".join(f"{counts[name]:,} of {name}" for name in datasets)
     others = [f"{counts[name]:,} {name}" for name in map(str, directions) if counts[name]]
     return {"epoch": pairs + f" ({', '.join(others)})" * bool(others) + " pairs"}
-
-
-def describe_memory(trainer: Trainer) -> dict[str, str]:
-    """The estimated memory of training beside the GPU's memory; none on a CPU."""
-    device, model = trainer.world.device, trainer.model
-    if device.type != "cuda":
-        return {}
-    batches = trainer.loader.largest_step().micro_batches
-    sides = max((batch.source_BS.numel(), batch.target_BT.numel()) for batch in batches)
-    positions = (trainer.optimizer_step.forward_copies * side for side in sides)
-    config, vocabulary = ModelConfig(**trainer.info.config["model"]), model.embedding.num_embeddings
-    needed = training_bytes(config, vocabulary, model.dtype, *positions)
-    total = torch.cuda.get_device_properties(device).total_memory
-    return {
-        "memory": f"about {size(needed)} of {size(total)}, by up to {max(sides):,} tokens a side"
-    }
 
 
 def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:

@@ -90,8 +90,7 @@ class Trainer:
             if not self.position.step_in_epoch:
                 return True
             # Within an epoch, at --max_steps: its last validation may have been removed.
-        # Compilation may take longer than the timeout.
-        self.supervisor.enter_phase("warming up", has_timeout=not self.config.compile)
+        self.supervisor.enter_phase("warming up")
         if self.world.device.type == "cuda":  # a CPU's memory may be swapped
             self._fit_memory()
         self.optimizer_step.warm_up(self.loader.largest_step())
