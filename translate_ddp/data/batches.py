@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 # Steps prepared in advance by a thread. On a CPU the thread would compete with training for cores.
 PREFETCHED_STEPS = {"cpu": 0, "cuda": 8}
+FOLDED, SHORT = 8, 32  # a GPU folds so many sentences of so many tokens (`folded_attention.py`)
 
 
 class Batch(NamedTuple):
@@ -85,6 +86,8 @@ class BatchLoader:
         longest_2 = np.array([lengths.source.max(), lengths.target.max()])
         part_2 = largest_part(longest_2, self.sampler.config, ranks, merged=self.full_tokens > 0)
         positions_2 = np.maximum(longest_2, np.minimum(part_2, self.max_tokens))
+        if self.full_tokens:  # with empty sentences
+            positions_2 += (FOLDED - 1) * np.minimum(longest_2, SHORT)
         rows = int(np.ceil(positions_2 / longest_2).max())
         tokens_2 = np.ceil(positions_2 / rows).astype(int) - 1  # without start or end marker
         sides = (Ragged.of([[UNK] * tokens] * rows) for tokens in tokens_2)
@@ -96,7 +99,9 @@ class BatchLoader:
         sampler, parts = self.sampler, self.parts(buckets)
         pairs = sampler.pairs.take(np.concatenate(parts), sampler.epoch)
         sizes = [len(part) for part in parts]
-        micro_batches = split_into_micro_batches(pairs, sizes, self.max_tokens)
+        micro_batches = split_into_micro_batches(
+            pairs, sizes, self.max_tokens, self.full_tokens > 0
+        )
         if self.device.type == "cuda":
             micro_batches = [batch.pin_memory() for batch in micro_batches]
         rows = np.concatenate(buckets)
@@ -170,7 +175,7 @@ def padded_tokens(rows: np.ndarray, lengths: Lengths) -> np.ndarray:
 
 
 def split_into_micro_batches(
-    pairs: ParallelDataset, bucket_sizes: Sequence[int], max_tokens: int
+    pairs: ParallelDataset, bucket_sizes: Sequence[int], max_tokens: int, filled: bool = False
 ) -> list[Batch]:
     """Batches of consecutive pairs of one bucket, each of up to `max_tokens` padded tokens a side.
 
@@ -179,22 +184,27 @@ def split_into_micro_batches(
     longest_side = Lengths.of(pairs).longest_side
     ends = np.cumsum(bucket_sizes)
     batches = [
-        collate(pairs.take(rows))
+        collate(pairs.take(rows), filled)
         for bucket in np.split(np.arange(len(pairs)), ends[:-1])
         for rows in batch_by_tokens(bucket, longest_side, max_tokens)
     ]
     return batches or [empty_batch()]
 
 
-def collate(pairs: ParallelDataset) -> Batch:
-    """One batch of all pairs, padded to the longest sentence of each side."""
-    labels_BT = pad(pairs.target, last=EOS)
+def collate(pairs: ParallelDataset, filled: bool = False) -> Batch:
+    """One batch of all pairs, padded to the longest sentence of each side.
+
+    `filled`: if all are short, with empty sentences without labels up to a multiple of `FOLDED`.
+    """
+    is_filled = filled and Lengths.of(pairs).longest_side.max() <= SHORT
+    empty = -len(pairs) % FOLDED if is_filled else 0
+    labels_BT = pad(pairs.target, empty, last=EOS)
     # By length, with the end marker: a sampled translation may hold [PAD].
     is_real_BT = np.arange(labels_BT.shape[1]) <= pairs.target.lengths[:, None]
     real_R = torch.from_numpy(is_real_BT.ravel().nonzero()[0])
     return Batch(
-        source_BS=pad(pairs.source, last=EOS),
-        target_BT=pad(pairs.target, first=SOS),
+        source_BS=pad(pairs.source, empty, last=EOS),
+        target_BT=pad(pairs.target, empty, first=SOS),
         real_R=real_R,
         labels_R=labels_BT.flatten()[real_R],
     )
@@ -206,17 +216,17 @@ def empty_batch() -> Batch:
     return Batch(torch.tensor([[EOS]]), torch.tensor([[SOS]]), real_R=no_labels, labels_R=no_labels)
 
 
-def pad(rows: Ragged, first: int = PAD, last: int = PAD) -> Tensor:
-    """Rows as one matrix, after `first` or before `last`, padded on the right with [PAD]."""
-    lengths = rows.lengths
+def pad(rows: Ragged, empty: int = 0, first: int = PAD, last: int = PAD) -> Tensor:
+    """Rows, then `empty` ones, after `first` or before `last`, padded on the right with [PAD]."""
+    lengths = np.pad(rows.lengths, (0, empty))
     start = int(first != PAD)
-    padded = np.full((len(rows), lengths.max() + 1), PAD, dtype=np.int64)
+    padded = np.full((len(lengths), lengths.max() + 1), PAD, dtype=np.int64)
     columns = np.arange(padded.shape[1])
     padded[(columns >= start) & (columns < start + lengths[:, None])] = rows.tokens
     if first != PAD:
         padded[:, 0] = first
     if last != PAD:
-        padded[np.arange(len(rows)), lengths] = last
+        padded[np.arange(len(lengths)), lengths] = last
     return torch.from_numpy(padded)
 
 

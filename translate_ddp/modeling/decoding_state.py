@@ -16,7 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translate_ddp.modeling.kernels import SOFTMAX_KEYS, attention_of_few, norm, product
+from translate_ddp.modeling.kernels import (
+    SOFTMAX_KEYS,
+    attention_of_few,
+    norm,
+    padding_mask,
+    product,
+)
 from translate_ddp.modeling.transformer import DecoderLayer, Transformer
 
 POSITIONS = 32  # for which there is room at first; then for twice as many, and so on
@@ -30,7 +36,8 @@ class DecodingState:
 
     def __init__(self, model: Transformer, source_BS: Tensor, width: int) -> None:
         self.model, self.width, self.length = model, width, 0
-        sources, mask_B11S = model.encode(source_BS)
+        mask_B11S = padding_mask(source_BS, model.dtype)
+        sources = model.encode(model.embedding(source_BS), mask_B11S)
         on_cpu = source_BS.device.type == "cpu"
         # On a CPU in fp32: products of single queries in bf16 take five times as long.
         dtype = torch.float32 if on_cpu else model.dtype

@@ -110,7 +110,7 @@ class Layer(nn.Module):
     Plain: each module casts its own. On a GPU that takes four launches a module, for kernels that
     are mostly shorter than their launch; here a layer takes two. Layer by layer, gradients become
     ready layer by layer, and are summed over the ranks during the backward pass. Forward and
-    backward of `base` launch 611 kernels instead of 1,107 (counted, together with `joint_linear`,
+    backward of `base` launch 612 kernels instead of 1,107 (counted, together with `joint_linear`,
     `relu_dropout`, `padding_mask`, and one lookup of both sides' tokens).
     """
 

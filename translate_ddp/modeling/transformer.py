@@ -7,6 +7,8 @@ that Pegasus in `transformers` and CTranslate2 load. Shape letters of tensor nam
     F feed-forward width   V vocabulary   R real target tokens   W hypotheses of a sentence
     M positions attended to (S or T)   P vocabulary padded for a GPU   1 a broadcast axis
     L decoder layers   N rows of a search, W for each sentence   C candidates, or rows of a slice
+
+On a GPU, the sentences of layers may be folded ones (`folded_attention.py`).
 """
 
 import functools
@@ -18,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from translate_ddp.modeling.folded_attention import Masks, attention_masks
 from translate_ddp.modeling.kernels import (
     Dropout,
     Layer,
@@ -25,7 +28,6 @@ from translate_ddp.modeling.kernels import (
     Linear,
     attention,
     joint_linear,
-    padding_mask,
     relu_dropout,
 )
 from translate_ddp.settings import ModelConfig
@@ -118,15 +120,16 @@ class DecoderLayer(Layer):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, x_BTD: Tensor, source_keys_values: tuple[Tensor, Tensor], mask_B11S: Tensor
+        self, x_BTD: Tensor, source_keys_values: tuple[Tensor, Tensor], masks: Masks
     ) -> Tensor:
         normed_BTD = self.self_attention_norm(x_BTD)
         queries_keys_values = self.self_attention.queries_keys_values(normed_BTD)
         # Padding is on the right, so the causal mask hides it from every real position.
-        attended_BTD = self.self_attention.attend(*queries_keys_values, is_causal=True)
+        is_causal = masks.target is None
+        attended_BTD = self.self_attention.attend(*queries_keys_values, masks.target, is_causal)
         x_BTD = self.dropout(attended_BTD, residual=x_BTD)
         normed_BTD = self.cross_attention_norm(x_BTD)
-        attended_BTD = self.cross_attention(normed_BTD, *source_keys_values, mask_B11S)
+        attended_BTD = self.cross_attention(normed_BTD, *source_keys_values, masks.cross)
         x_BTD = self.dropout(attended_BTD, residual=x_BTD)
         return self.dropout(self.feed_forward(self.feed_forward_norm(x_BTD)), residual=x_BTD)
 
@@ -182,8 +185,9 @@ class Transformer(nn.Module):
         # In one lookup, since the gradient of each has the size of the embedding.
         tokens = source_BS.flatten(), target_BT.flatten()
         source, target = self.embedding(torch.cat(tokens)).split([len(ids) for ids in tokens])
-        encoded = self.encode(source_BS, source.view(*source_BS.shape, -1))
-        return self.decode(target_BT, *encoded, target.view(*target_BT.shape, -1))
+        masks = attention_masks(source_BS, target_BT, self.dtype)
+        sources = self.encode(source.view(*source_BS.shape, -1), masks.source)
+        return self.decode(target.view(*target_BT.shape, -1), sources, masks)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [..., V] of the next token from hidden states [..., D], by the tied embedding."""
@@ -197,15 +201,9 @@ class Transformer(nn.Module):
         weight = self.embedding.weight
         return weight if self.num_outputs == len(weight) else weight[: self.num_outputs]
 
-    def encode(
-        self, source_BS: Tensor, embedded_BSD: Tensor | None = None
-    ) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-        """The source as the decoder sees it: keys and values of each layer, and mask_B11S.
-
-        Embeddings of the tokens that are given are not looked up again.
-        """
-        mask_B11S = padding_mask(source_BS, self.dtype)
-        x_BSD = self.embed(self.embedding(source_BS) if embedded_BSD is None else embedded_BSD)
+    def encode(self, embedded_BSD: Tensor, mask_B11S: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The source as the decoder sees it: keys and values of each layer."""
+        x_BSD = self.embed(embedded_BSD).view(len(mask_B11S), -1, self.d_model)
         for layer in self.encoder_layers:
             x_BSD = layer(x_BSD, mask_B11S)
         memory_BSD = self.encoder_norm(x_BSD)
@@ -213,20 +211,16 @@ class Transformer(nn.Module):
         key_values = [attention.key_value for attention in attentions]
         parts = joint_linear(memory_BSD, key_values, width=self.d_model)
         heads = [attentions[0].split_heads(part_BSD) for part_BSD in parts]
-        return list(zip(heads[::2], heads[1::2], strict=True)), mask_B11S
+        return list(zip(heads[::2], heads[1::2], strict=True))
 
     def decode(
-        self,
-        target_BT: Tensor,
-        sources: Sequence[tuple[Tensor, Tensor]],
-        mask_B11S: Tensor,
-        embedded_BTD: Tensor | None = None,
+        self, embedded_BTD: Tensor, sources: Sequence[tuple[Tensor, Tensor]], masks: Masks
     ) -> Tensor:
         """Hidden states x_BTD at all positions of the targets. `sources`: as `encode` returns."""
-        x_BTD = self.embed(self.embedding(target_BT) if embedded_BTD is None else embedded_BTD)
+        x_BTD = self.embed(embedded_BTD).view(len(masks.cross), -1, self.d_model)
         for layer, keys_values in zip(self.decoder_layers, sources, strict=True):
-            x_BTD = layer(x_BTD, keys_values, mask_B11S)
-        return self.decoder_norm(x_BTD)
+            x_BTD = layer(x_BTD, keys_values, masks)
+        return self.decoder_norm(x_BTD).view_as(embedded_BTD)
 
     def embed(self, x_BTD: Tensor, first_position: int = 0) -> Tensor:
         """Embeddings of tokens with the encodings of their positions."""
