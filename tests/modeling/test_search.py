@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,7 @@ from tests.helpers.chains import LATTICE, A, B, Chain, ChainState
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.modeling import search
 from translate_ddp.modeling.repetition import until_repetition
-from translate_ddp.modeling.search import Hypothesis, beam, greedy, sample
+from translate_ddp.modeling.search import Hypothesis, _exclude_repeats, beam, greedy, sample
 from translate_ddp.modeling.search_options import NBestConfig
 
 CPU = torch.device("cpu")
@@ -185,3 +186,12 @@ def test_low_temperature_samples_the_greedy_translation():
 
 def test_samples_may_be_more_than_hypotheses():
     assert NBestConfig(beam_width=1, n_best=5, temperature=0.7).rows_per_sentence == 5
+
+
+@pytest.mark.parametrize(
+    ("size", "excluded"), [(1, [[1, 2], [3, 4]]), (2, [[2], []]), (3, [[2], []]), (9, [[], []])]
+)
+def test_tokens_that_would_repeat_an_n_gram_are_excluded(size: int, excluded: list[list[int]]):
+    log_p_NV = torch.zeros(2, 5)
+    _exclude_repeats(log_p_NV, np.array([[2, 1, 2, 1], [3, 3, 3, 4]]), size)
+    assert [row.isinf().nonzero()[:, 0].tolist() for row in log_p_NV] == excluded

@@ -110,6 +110,7 @@ def search_with_one_wait_a_step() -> None:
             (1, lambda state: greedy(state, limits, device)),
             (6, lambda state: sample(state, limits, device, seeds, 6, temperature=1.0)),
             (6, lambda state: beam(state, limits, device, width=6)),
+            (6, lambda state: beam(state, limits, device, width=6, unrepeated=2)),
         ]
         source_BS = torch.ones(4, 30, dtype=torch.int64, device=device)
         for width, search in searches:

@@ -165,7 +165,7 @@ def beam(
     while True:
         log_p_NV = state.step(tokens_BW.flatten()).float().log_softmax(dim=-1)
         if unrepeated:
-            _exclude_repeats(log_p_NV, ids_BWT.reshape(len(log_p_NV), -1).tolist(), unrepeated)
+            _exclude_repeats(log_p_NV, ids_BWT.reshape(len(log_p_NV), -1), unrepeated)
         best = _continuations(log_p_NV, scores_BW)
         # The first W continuations that are not [EOS], best first.
         _, order_BC = (best[2] == EOS).sort(dim=1, stable=True)
@@ -192,12 +192,19 @@ def beam(
     return [sorted(found, key=attrgetter("score"), reverse=True) for found in finished]
 
 
-def _exclude_repeats(log_p_NV: Tensor, rows: Sequence[list[int]], size: int) -> None:
+def _exclude_repeats(log_p_NV: Tensor, ids_NT: np.ndarray, size: int) -> None:
     """Exclude the tokens that would end an n-gram of this size which its row has already."""
-    for row, ids in enumerate(rows):
-        last = ids[len(ids) - size + 1 :]
-        ends = range(size - 1, len(ids))
-        log_p_NV[row, [ids[end] for end in ends if ids[end - size + 1 : end] == last]] = -torch.inf
+    starts = max(0, ids_NT.shape[1] - size + 1)  # of n-grams; the next one has the same number
+    is_repeated_NX = np.ones((len(ids_NT), starts), dtype=bool)
+    for place in range(size - 1):
+        starting_NX = ids_NT[:, place : place + starts]
+        is_repeated_NX &= starting_NX == ids_NT[:, starts + place : starts + place + 1]
+    rows, first = is_repeated_NX.nonzero()
+    if len(rows):
+        # One operation, and a copy to the device for which the host does not wait.
+        places_2X = torch.from_numpy(np.stack([rows, ids_NT[rows, first + size - 1]]))
+        row_X, token_X = places_2X.to(log_p_NV.device, non_blocking=True)
+        log_p_NV.index_put_((row_X, token_X), log_p_NV.new_full((), -torch.inf))
 
 
 def _continuations(log_p_NV: Tensor, scores_BW: Tensor) -> tuple[Tensor, Tensor, Tensor]:
