@@ -317,7 +317,7 @@ class BatchConfig(Checked):
     batch_tokens: int = setting(1024, Resume.BETWEEN_EPOCHS, check=at_least(2))
     """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
     max_tokens: int = setting(0, check=at_least(0))
-    """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 32768 on a GPU."""
+    """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 65536 on a GPU."""
     batch_size: int = setting(0, Resume.BETWEEN_EPOCHS, check=at_least(0))
     """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
     seq_len: int = setting(256, Resume.BETWEEN_EPOCHS, data=True, check=at_least(2))
@@ -338,7 +338,7 @@ class BatchConfig(Checked):
 
 def default_micro_batch_tokens(device_type: str) -> int:
     """Tokens of a micro-batch on a device of that type."""
-    return 4096 if device_type == "cpu" else 32_768
+    return 4096 if device_type == "cpu" else 65_536
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,8 @@ class OptimizerStep:
         allocate_moments(self.optimizer)
         self.compute_gradients(largest_step)
         self.optimizer.zero_grad()
+        if self.world.device.type == "cuda":
+            gc.freeze()  # a collection of all objects would let the device wait
 
     def _explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
         (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
