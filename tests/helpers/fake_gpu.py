@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from translate_ddp.data.batches import Batch
-from translate_ddp.modeling.kernels import MASK_ALIGNMENT
+from translate_ddp.modeling.folded_attention import MASK_ALIGNMENT
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import PRESETS
 from translate_ddp.settings import ModelConfig

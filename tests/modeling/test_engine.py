@@ -241,7 +241,7 @@ def test_weights_give_the_output_of_the_layer(dtype: torch.dtype, error: float):
     k_1HSK, v_1HSK = map(attention.split_heads, parts)
     context_1HTK = attention_weights(attention, x_1TD, k_1HSK) @ v_1HSK.float()
     output = attention.out(context_1HTK.transpose(1, 2).flatten(2).to(dtype))
-    expected = attention(x_1TD, k_1HSK, v_1HSK)
+    expected = attention(x_1TD, k_1HSK, v_1HSK, torch.zeros(1, 1, 1, 6, dtype=dtype))
     torch.testing.assert_close(output, expected, atol=error, rtol=error)
 
 

@@ -15,9 +15,9 @@ from translate_ddp.modeling import kernels, transformer
 from translate_ddp.modeling.folded_attention import (
     attention_masks,
     folded_masks,
-    sentences_to_fold,
+    padding_mask,
 )
-from translate_ddp.modeling.kernels import attention_written_out, padding_mask
+from translate_ddp.modeling.kernels import attention_written_out
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.settings import LossConfig
 
@@ -130,8 +130,18 @@ def test_as_many_sentences_as_fit_in_a_tile_are_folded_on_a_gpu_in_16_bits(
 ):
     shapes = (sentences, source), (sentences, target)
     on_gpu = [torch.zeros(shape, dtype=torch.int64, device="meta") for shape in shapes]
-    assert sentences_to_fold(*on_gpu, torch.bfloat16) == count  # pyright: ignore
-    assert sentences_to_fold(*on_gpu, torch.float32) == 1  # pyright: ignore
+    for dtype, expected in ((torch.bfloat16, count), (torch.float32, 1)):
+        masks = attention_masks(*on_gpu, dtype)  # pyright: ignore[reportCallIssue]
+        assert len(masks.source) == len(masks.cross) == sentences / expected
+        assert (masks.target is None) == (expected == 1)
     on_cpu = [torch.ones(shape, dtype=torch.int64) for shape in shapes]
     mask, own_mask, cross_mask = attention_masks(*on_cpu, torch.bfloat16)  # pyright: ignore
     assert own_mask is None and cross_mask is mask and mask.shape == (sentences, 1, 1, source)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9])
+def test_mask_hides_padding_and_has_aligned_rows(length: int):
+    tokens_BM = (torch.arange(length) < torch.tensor([[length], [1], [4]])).long()
+    mask_B11M = padding_mask(tokens_BM, torch.float32)
+    assert torch.equal(mask_B11M, torch.where(tokens_BM == 0, -torch.inf, 0.0)[:, None, None])
+    assert set(mask_B11M.stride()[:-1]) == {-(-length // 8) * 8}

@@ -16,13 +16,13 @@ from tests.helpers.models import decode, random_pairs, small_batch, small_model
 from translate_ddp.data.batches import collate
 from translate_ddp.modeling import fused_losses, kernels
 from translate_ddp.modeling.engine import TorchEngine
+from translate_ddp.modeling.folded_attention import padding_mask
 from translate_ddp.modeling.kernels import (
     Dropout,
     Linear,
     cast_weights,
     choose_dtype,
     dropout_mask,
-    padding_mask,
     precision_warning,
 )
 from translate_ddp.modeling.loss import Objective
@@ -188,18 +188,6 @@ def test_attention_written_out_equals_torch(kind: str, queries: int):
         results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 7, 8, 9])
-def test_mask_hides_padding_and_has_aligned_rows_unless_plain(length: int):
-    tokens_BM = (torch.arange(length) < torch.tensor([[length], [1], [4]])).long()
-    expected = torch.where(tokens_BM == 0, -torch.inf, 0.0)[:, None, None]
-    for is_plain in (False, True):
-        with kernels.plain() if is_plain else nullcontext():
-            mask_B11M = padding_mask(tokens_BM, torch.float32)
-        assert torch.equal(mask_B11M, expected)
-        stride = length if is_plain else -(-length // 8) * 8
-        assert set(mask_B11M.stride()[:-1]) == {stride}
 
 
 def test_weights_cast_together_equal_weights_cast_one_by_one(monkeypatch: pytest.MonkeyPatch):

@@ -99,9 +99,8 @@ class BatchLoader:
         sampler, parts = self.sampler, self.parts(buckets)
         pairs = sampler.pairs.take(np.concatenate(parts), sampler.epoch)
         sizes = [len(part) for part in parts]
-        micro_batches = split_into_micro_batches(
-            pairs, sizes, self.max_tokens, self.full_tokens > 0
-        )
+        most, filled = self.max_tokens, self.full_tokens > 0
+        micro_batches = split_into_micro_batches(pairs, sizes, most, filled)
         if self.device.type == "cuda":
             micro_batches = [batch.pin_memory() for batch in micro_batches]
         rows = np.concatenate(buckets)

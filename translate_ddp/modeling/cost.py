@@ -25,14 +25,6 @@ def full_tokens(config: Config, vocabulary: int, dtype: torch.dtype, device: tor
     return int(LAUNCH_SECONDS * (peak_flop(device) or UNKNOWN_PEAK_FLOP) / flop)
 
 
-def matrix_weights(config: ModelConfig, vocabulary: int) -> tuple[int, int]:
-    """The number of weights that multiply each source token, and each target token."""
-    square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
-    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
-    source = encoder * (4 * square + feed_forward) + decoder * 2 * square
-    return source, decoder * (6 * square + feed_forward) + vocabulary * config.d_model
-
-
 def step_flop(
     config: ModelConfig, vocabulary: int, source_N: np.ndarray, target_N: np.ndarray
 ) -> float:
@@ -40,9 +32,11 @@ def step_flop(
 
     Padding, biases, norms and the update do not count, and causal attention counts as full.
     """
-    source_weights, target_weights = matrix_weights(config, vocabulary)
+    square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    source_weights = encoder * (4 * square + feed_forward) + decoder * 2 * square
+    target_weights = decoder * (6 * square + feed_forward) + vocabulary * config.d_model
     source, target = source_N.astype(float), target_N.astype(float)
-    scores = config.num_encoder_layers * (source**2).sum()
-    scores += config.num_decoder_layers * (target**2 + target * source).sum()
+    scores = encoder * (source**2).sum() + decoder * (target**2 + target * source).sum()
     products = source_weights * source.sum() + target_weights * target.sum()
     return float(6 * products + 12 * config.d_model * scores)

@@ -16,13 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from translate_ddp.modeling.kernels import (
-    SOFTMAX_KEYS,
-    attention_of_few,
-    norm,
-    padding_mask,
-    product,
-)
+from translate_ddp.modeling.folded_attention import padding_mask
+from translate_ddp.modeling.kernels import SOFTMAX_KEYS, attention_of_few, norm, product
 from translate_ddp.modeling.transformer import DecoderLayer, Transformer
 
 POSITIONS = 32  # for which there is room at first; then for twice as many, and so on

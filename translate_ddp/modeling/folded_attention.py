@@ -1,4 +1,4 @@
-"""Attention of short sentences in full tiles of a GPU, without a copy of queries, keys or values.
+"""Masks of attention, and short sentences folded into full tiles of a GPU, without a copy.
 
 In 16 bits a GPU computes scores in tiles of 64 queries and 64 keys, and a sentence of 16 tokens
 fills a sixteenth of a tile. So g sentences become one: all layers see x_BTD as [B/g, g*T, D]. They
@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from translate_ddp.data.tokenizer import PAD
-from translate_ddp.modeling.kernels import MASK_ALIGNMENT, is_plain, padding_mask
+from translate_ddp.modeling.kernels import is_plain
 
 TILE = 64
+MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 MASKED = -3e4  # its softmax is 0 in all dtypes; finite, so no position without a key becomes NaN
 
 
@@ -29,20 +30,18 @@ class Masks(NamedTuple):
 
 
 def attention_masks(source_BS: Tensor, target_BT: Tensor, dtype: torch.dtype) -> Masks:
-    """The masks for as many folded sentences as fit in a tile."""
-    count = sentences_to_fold(source_BS, target_BT, dtype)
-    if count > 1:
-        return folded_masks(source_BS, target_BT, dtype, count)
+    """The masks; on a GPU in 16 bits of g folded sentences, which fit in a tile. g divides B."""
+    if source_BS.device.type != "cpu" and dtype.itemsize == 2 and not is_plain():
+        fitting = max(1, TILE // max(source_BS.shape[1], target_BT.shape[1]))
+        if (count := math.gcd(len(source_BS), 1 << (fitting.bit_length() - 1))) > 1:
+            return folded_masks(source_BS, target_BT, dtype, count)
     mask_B11S = padding_mask(source_BS, dtype)
     return Masks(mask_B11S, None, mask_B11S)
 
 
-def sentences_to_fold(source_BS: Tensor, target_BT: Tensor, dtype: torch.dtype) -> int:
-    """g: a power of two that divides B; g sentences fit in a tile. 1 on a CPU and in fp32."""
-    if source_BS.device.type == "cpu" or dtype.itemsize != 2 or is_plain():
-        return 1
-    fitting = TILE // max(source_BS.shape[1], target_BT.shape[1])
-    return math.gcd(len(source_BS), 1 << max(0, fitting.bit_length() - 1))
+def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
+    """mask_B11M of sentences that are not folded: 0 at tokens, -inf at padding."""
+    return mask_of((tokens_BM == PAD)[:, None, None], dtype, -torch.inf)
 
 
 def folded_masks(source_BS: Tensor, target_BT: Tensor, dtype: torch.dtype, count: int) -> Masks:
@@ -64,15 +63,15 @@ def hidden_positions(
     count: int, queries: int, keys: int, device: torch.device, is_causal: bool = False
 ) -> Tensor:
     """Whether a key is of another sentence than the query, or after it, [1, 1, g*T, g*M]."""
-    sentence_T, sentence_M = (
-        torch.arange(count * length, device=device) // length for length in (queries, keys)
-    )
+    sentence_T, sentence_M = (torch.arange(count * n, device=device) // n for n in (queries, keys))
     hidden_TM = sentence_T[:, None] != sentence_M
     return (hidden_TM | torch.ones_like(hidden_TM).triu(1) if is_causal else hidden_TM)[None, None]
 
 
-def mask_of(is_hidden_Z1TM: Tensor, dtype: torch.dtype) -> Tensor:
-    """What attention adds to the scores, with row strides that its kernel reads without a copy."""
+def mask_of(is_hidden_Z1TM: Tensor, dtype: torch.dtype, value: float = MASKED) -> Tensor:
+    """The value where a key is hidden, else 0: in the dtype of attention, since each call would
+    convert another one again, and with row strides that a GPU's kernel reads without a copy.
+    """
     *rows, keys = is_hidden_Z1TM.shape
     mask = is_hidden_Z1TM.new_zeros((*rows, keys + -keys % MASK_ALIGNMENT), dtype=dtype)
-    return mask[..., :keys].masked_fill_(is_hidden_Z1TM, MASKED)
+    return mask[..., :keys].masked_fill_(is_hidden_Z1TM, value)

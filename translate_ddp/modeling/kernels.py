@@ -20,14 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from translate_ddp.data.tokenizer import PAD
 from translate_ddp.runtime.device import cpu_fact
 from translate_ddp.settings import Precision
 
 GPU_TILE = 64  # tensor cores are at full speed if a product's columns are a multiple of it
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SOFTMAX_KEYS = 16  # numbers in a CPU's register; softmax of fewer takes eight times as long
-MASK_ALIGNMENT = 8  # elements; memory-efficient attention copies a mask with other row strides
 
 _is_plain = False
 
@@ -110,7 +108,7 @@ class Layer(nn.Module):
     Plain: each module casts its own. On a GPU that takes four launches a module, for kernels that
     are mostly shorter than their launch; here a layer takes two. Layer by layer, gradients become
     ready layer by layer, and are summed over the ranks during the backward pass. Forward and
-    backward of `base` launch 612 kernels instead of 1,107 (counted, together with `joint_linear`,
+    backward of `base` launch 611 kernels instead of 1,107 (counted, together with `joint_linear`,
     `relu_dropout`, `padding_mask`, and one lookup of both sides' tokens).
     """
 
@@ -253,10 +251,10 @@ def attention_written_out(
 ) -> Tensor:
     """`attention` as products and a softmax of its own, without PyTorch's function."""
     # In training, dropout would draw more numbers.
-    is_padded = not dropout and mask_B11M is not None
-    if is_padded and (missing := SOFTMAX_KEYS - k_BHMK.shape[2]) > 0:
+    missing = 0 if dropout else max(0, SOFTMAX_KEYS - k_BHMK.shape[2])
+    if missing and mask_B11M is not None:
         k_BHMK, v_BHMK = (F.pad(part, (0, 0, 0, missing)) for part in (k_BHMK, v_BHMK))
-        mask_B11M = F.pad(cast(Tensor, mask_B11M), (0, missing), value=-torch.inf)
+        mask_B11M = F.pad(mask_B11M, (0, missing), value=-torch.inf)
     q_BHTK = q_BHTK * q_BHTK.shape[-1] ** -0.5
     scores_BHTM = q_BHTK @ k_BHMK.transpose(-1, -2)
     if mask_B11M is not None:
@@ -281,20 +279,6 @@ def attention_of_few(
     if mask_B1WM is not None:
         scores_XWM.unflatten(0, q_BHWK.shape[:2]).add_(mask_B1WM)
     return torch.bmm(scores_XWM.softmax(dim=-1), v_XMK).view(q_BHWK.shape)
-
-
-def padding_mask(tokens_BM: Tensor, dtype: torch.dtype) -> Tensor:
-    """What attention adds to the scores, mask_B11M: 0 at tokens, -inf at padding.
-
-    In the dtype of attention, since each call would convert a boolean mask again, and with row
-    strides that CUDA's memory-efficient attention reads without a copy. Plain: without the strides.
-    """
-    mask_BM = torch.zeros(tokens_BM.shape, dtype=dtype, device=tokens_BM.device)
-    mask_B11M = mask_BM.masked_fill_(tokens_BM == PAD, -torch.inf)[:, None, None]
-    if is_plain():
-        return mask_B11M
-    length = tokens_BM.shape[1]
-    return F.pad(mask_B11M, (0, -length % MASK_ALIGNMENT))[..., :length]
 
 
 # --- dropout ---

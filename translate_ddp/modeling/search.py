@@ -197,8 +197,7 @@ def _exclude_repeats(log_p_NV: Tensor, ids_NT: np.ndarray, size: int) -> None:
     starts = max(0, ids_NT.shape[1] - size + 1)  # of n-grams; the next one has the same number
     is_repeated_NX = np.ones((len(ids_NT), starts), dtype=bool)
     for place in range(size - 1):
-        starting_NX = ids_NT[:, place : place + starts]
-        is_repeated_NX &= starting_NX == ids_NT[:, starts + place : starts + place + 1]
+        is_repeated_NX &= ids_NT[:, place : place + starts] == ids_NT[:, starts + place :][:, :1]
     rows, first = is_repeated_NX.nonzero()
     if len(rows):
         # One operation, and a copy to the device for which the host does not wait.

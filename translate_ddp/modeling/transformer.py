@@ -51,20 +51,13 @@ class Attention(nn.Module):
         q_BHTK, k_BHTK, v_BHTK = map(self.split_heads, parts)
         return q_BHTK, k_BHTK, v_BHTK
 
-    def forward(
-        self, x_BTD: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x_BTD: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor) -> Tensor:
         return self.attend(self.split_heads(self.query(x_BTD)), k_BHMK, v_BHMK, mask_B11M)
 
     def attend(
-        self,
-        q_BHTK: Tensor,
-        k_BHMK: Tensor,
-        v_BHMK: Tensor,
-        mask_B11M: Tensor | None = None,
-        is_causal: bool = False,
+        self, q_BHTK: Tensor, k_BHMK: Tensor, v_BHMK: Tensor, mask_B11M: Tensor | None
     ) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
+        is_causal, dropout = mask_B11M is None, self.dropout if self.training else 0.0
         context_BHTK = attention(q_BHTK, k_BHMK, v_BHMK, mask_B11M, is_causal, dropout)
         return self.out(context_BHTK.transpose(1, 2).flatten(2))
 
@@ -125,8 +118,7 @@ class DecoderLayer(Layer):
         normed_BTD = self.self_attention_norm(x_BTD)
         queries_keys_values = self.self_attention.queries_keys_values(normed_BTD)
         # Padding is on the right, so the causal mask hides it from every real position.
-        is_causal = masks.target is None
-        attended_BTD = self.self_attention.attend(*queries_keys_values, masks.target, is_causal)
+        attended_BTD = self.self_attention.attend(*queries_keys_values, masks.target)
         x_BTD = self.dropout(attended_BTD, residual=x_BTD)
         normed_BTD = self.cross_attention_norm(x_BTD)
         attended_BTD = self.cross_attention(normed_BTD, *source_keys_values, masks.cross)
