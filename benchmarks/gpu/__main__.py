@@ -25,7 +25,7 @@ CPU_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class GpuBenchmark(Settings):
-    minutes: float = 9.0
+    minutes: float = 7.0
     """Time for all parts; a part that cannot start in time is skipped."""
     cpu: bool = False
     """Run every part on the CPU with tiny sizes, as a test of the benchmark."""

@@ -17,22 +17,23 @@ CPU_TOKENS_DIVISOR = 40  # a step of 25,000 tokens has 625 on a CPU
 
 # fmt: off
 PartName = Literal[
-    "facts", "correctness", "traces", "sweep", "training", "ranks", "waits",
-    "decoding", "peer",
+    "facts", "attention", "traces", "training", "sweep", "correctness", "decoding", "peer", "waits",
+    "ranks",
 ]
 # fmt: on
 # In the order in which they run: short and informative parts first. The title in the report, the
 # seconds that must be left for the part to start, and those after which it is stopped.
 PARTS: dict[PartName, tuple[str, float, float]] = {
-    "facts": ("The device", 5, 60),
-    "correctness": ("Losses beside the losses of a CPU", 10, 90),
-    "traces": ("Where the time of a step goes", 15, 90),
-    "sweep": ("One micro-batch a step", 15, 120),
-    "training": ("Training steps of the presets", 20, 120),
+    "facts": ("The device", 5, 30),
+    "attention": ("Attention of short sentences, folded", 10, 45),
+    "traces": ("Where the time of a step goes", 15, 60),
+    "training": ("Training steps of the presets", 20, 90),
+    "sweep": ("One micro-batch a step", 15, 60),
+    "correctness": ("Losses beside the losses of a CPU", 10, 60),
+    "decoding": ("Decoding beside transformers and CTranslate2", 30, 90),
+    "peer": ("Training beside transformers", 20, 60),
+    "waits": ("Host waits in a training step", 10, 30),
     "ranks": ("Several GPUs", 40, 240),
-    "waits": ("Host waits in a training step", 10, 60),
-    "decoding": ("Decoding beside transformers and CTranslate2", 30, 150),
-    "peer": ("Training beside transformers", 20, 90),
 }
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 

@@ -26,7 +26,7 @@ from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.transformer import Transformer
 
 BEAMS = (1, 4)
-BATCH_SENTENCES = (64, 256)
+BATCH_SENTENCES = (256,)
 PACE = "sentences/s"
 NOTE = (
     "Batches contain sentences of similar length. *x generate* is the ratio to `generate` with the "

@@ -79,7 +79,7 @@ def section(title: str, found: Sequence[Measurement]) -> Iterator[str]:
     yield from dict.fromkeys(m.raw["note"] for m in done if "note" in m.raw)
 
 
-OF_TRAINING = ("sweep", "waits")  # parts in the module of training
+OF_TRAINING = ("attention", "sweep", "waits")  # parts in the module of training
 
 
 def work(part: str, setup: Setup) -> None:

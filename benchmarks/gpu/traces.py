@@ -12,9 +12,9 @@ from benchmarks.gpu.steps import random_data
 from benchmarks.machine import seconds_of, wait_for
 from benchmarks.workbench import open_training, take_steps
 
-PRESETS = ("base", "medium")
+PRESETS = ("base", "big")
 STEPS = 3
-LISTED = 6  # operations
+LISTED = 30  # operations
 NOTE = (
     f"{STEPS} steps; *step ms* is without the profiler. The device is *busy* while a kernel or a "
     "copy runs; *launches* are kernels, copies and fills. Operations have the time of their own "

@@ -1,10 +1,11 @@
-"""Training steps: with one micro-batch of several sizes, and of the presets."""
+"""Training steps: their attention, with one micro-batch of several sizes, and of the presets."""
 
 import collections
 import os
 import warnings
 from collections.abc import Iterator
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 
 import numpy as np
 import torch
@@ -12,12 +13,33 @@ import torch
 from benchmarks.common import Values
 from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.gpu.steps import measure_steps, random_data
+from benchmarks.machine import seconds_of
 from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K
 from benchmarks.workbench import Training, open_training, take_step, take_steps
+from translate_ddp.modeling import kernels
+from translate_ddp.modeling.folded_attention import folded_masks, padding_mask
 
 LARGE = ("base", "big")
-SWEEP = [("base", 1024 * size) for size in (2, 4, 8, 16, 32)]
+SWEEP = [("base", 1024 * size) for size in (8, 16, 32, 64)]
 SWEEP += [("big", 1024 * size) for size in (8, 16)]
+
+
+def attention(setup: Setup) -> Iterator[Case]:
+    """Forward and backward of sentences of equal lengths, one by one (1), and so many folded."""
+    for length, count in product((16, 64), (1, 4, 8, 16)):
+        run = partial(measure_attention, setup, length, count)
+        yield Case(f"{length} tokens, {count}", run, 3)
+
+
+def measure_attention(setup: Setup, length: int, count: int) -> Measurement:
+    sentences = max(count, setup.tokens(24_000) // length // count * count)
+    tokens_BM = torch.ones(sentences, length, dtype=torch.int64, device=setup.device)
+    masks = folded_masks(tokens_BM, tokens_BM, torch.bfloat16, count)
+    mask = padding_mask(tokens_BM, torch.bfloat16) if count == 1 else masks.source
+    shape = sentences // count, 8, count * length, 64
+    q, k, v = torch.randn(3, *shape, dtype=torch.bfloat16, device=setup.device, requires_grad=True)
+    step = lambda: kernels.attention(q, k, v, mask, False, 0.1).sum().backward()  # noqa: E731
+    return Measurement({"ms": 1e3 * seconds_of(step, tokens_BM.device)})
 
 
 def sweep(setup: Setup) -> Iterator[Case]:
@@ -43,7 +65,7 @@ def one_micro_batch(training: Training) -> Iterator[np.ndarray]:
 def training(setup: Setup) -> Iterator[Case]:
     """Each preset with its own tokens a step; the large ones with longer sentences, too."""
     long_tail = LONG_TAIL._replace(longest=60) if setup.cpu else LONG_TAIL
-    cases = [(preset, MULTI30K) for preset in ("small", "medium", *LARGE)]
+    cases = [(preset, MULTI30K) for preset in LARGE]
     for preset, lengths in cases + [(preset, long_tail) for preset in LARGE]:
         flags, sentences = setup.flags(preset), f"{lengths.mean:g} tokens a sentence"
         run = lambda flags=flags, lengths=lengths: measure_steps(setup, flags, lengths)  # noqa: E731
