@@ -160,6 +160,7 @@ USED_BY_THE_PATH = {
     "modeling.fused_losses": "a faster equal of the plain loss",
     "modeling.cost": "a table of GPUs, and the FLOP of a step",
     "modeling.kernels": "faster equals of plain PyTorch",
+    "modeling.folded_attention": "masks of attention",
     "training.checkpoint_name": "what a file name holds",
     "training.fine_tuning": "settings and first weights of --init_from",
     "training.identity": "what must stay the same",
