@@ -26,12 +26,10 @@ def train_one_step() -> None:
     with fake_gpu() as device:
         transformer = base_model(device).train()
         objective = Objective(transformer, LossConfig())
-        counts: list[int] = []
-        forward_and_backward = Launches()
+        counts, forward_and_backward = [], Launches()
         for target in (31, 33):  # two sentences of 31 tokens are folded into one
             batch = fake_batch(device, rows=64, source=30, target=target, real=1900)
-            # Twice, since parts of masks and positions are kept for each length.
-            for _ in range(2):
+            for _ in range(2):  # masks and positions of a length are kept
                 transformer.zero_grad()
                 forward_and_backward.counts.clear()
                 with forward_and_backward:
