@@ -43,9 +43,9 @@ def test_folded_equals_separate(longest: int, count: int, monkeypatch: pytest.Mo
         ):
             monkeypatch.setattr(kernels, "drop", lambda p, _, dropped=dropped: p * dropped)
             rows = (x.unflatten(0, (-1, n)).flatten(1, 2).transpose(1, 2) for x in (q, k, v))
-            out = kernels.attention_written_out(*rows, m, m is None, 0.3).transpose(1, 2)
+            out = kernels.attention_written_out(*rows, m, m is None, 0.3)  # pyright: ignore
             (grad,) = torch.autograd.grad(out.square().sum(), x_3BMHK, retain_graph=True)
-            results.append((out.reshape(q.shape), grad))
+            results.append((out.transpose(1, 2).reshape(q.shape), grad))
         torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
 
 
@@ -83,7 +83,7 @@ def test_masks_fold_to_a_tile(sentences: int, source: int, target: int, count: i
     for dtype, device, expected in kinds:
         shapes = (sentences, source), (sentences, target)
         sides = (torch.ones(shape, dtype=torch.int64, device=device) for shape in shapes)
-        masks = folded_attention.attention_masks(*sides, dtype)
+        masks = folded_attention.attention_masks(*sides, dtype)  # pyright: ignore
         assert len(masks.source) == len(masks.cross) == sentences / expected
         assert (masks.target is None) == (expected == 1) and masks.cross.dtype == dtype
         assert {mask.stride(-2) % 8 for mask in masks if mask is not None} == {0}
