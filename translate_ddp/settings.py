@@ -338,7 +338,7 @@ class BatchConfig(Checked):
 
 def default_micro_batch_tokens(device_type: str) -> int:
     """Tokens of a micro-batch on a device of that type."""
-    return 4096 if device_type == "cpu" else 65_536
+    return 4096 if device_type == "cpu" else 32_768
 
 
 @dataclass(frozen=True)
