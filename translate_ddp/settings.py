@@ -137,7 +137,7 @@ class CorpusConfig(Checked):
     languages. docs/data.md shows each."""
     validation: str = setting("", data=True, path=True)
     """Validation corpus as for --dataset, or a number or share (1%) of the training pairs; '': the
-    dataset's validation split, or 2%."""
+    validation split of the first dataset, or else 2% of the training pairs."""
     lang_src: tuple[str, ...] = setting(("en",), data=True)
     """Source language, as it appears in the names of files, columns or dataset configurations. With
     several source or target languages, one model learns all directions that have data."""
@@ -148,15 +148,15 @@ class CorpusConfig(Checked):
     directions: Suppress[Fixed[tuple[tuple[str, str], ...]]] = setting((), data=True)
     """Directions instead of all combinations of lang_src and lang_tgt; in YAML files only."""
     mix_temperature: float = setting(1.0, data=True, check=at_least(1))
-    """Directions have pairs in an epoch in proportion to their size ** (1 / mix_temperature):
-    1: all their pairs; more: small directions are repeated, up to 20 times; 5 is usual."""
+    """In an epoch, the pairs of a direction are in proportion to its size ** (1 / mix_temperature).
+    1: all pairs; more: pairs of small directions are repeated, up to 20 times; 5 is usual."""
     src_column: str = setting("", data=True)
     """Column of the source in tables; '': named by language, src or source. A table without a
     header has columns 1, 2, ..."""
     tgt_column: str = setting("", data=True)
     """Column of the target in tables; '': named by language, tgt or target."""
     revision: str = setting("", data=True)
-    """Revision of datasets of the hub, such as a commit; '': the newest, or that in the cache."""
+    """Revision of datasets of the hub, such as a commit; '': the newest, or the cached one."""
     quoting: Quoting = setting("auto", data=True)
     """Quotes in TSV and CSV. csv: they enclose fields; none: they are text; auto: csv in a .csv,
     and in a .tsv whose quotes are all as in CSV."""
@@ -168,7 +168,7 @@ class CorpusConfig(Checked):
     bidirectional: bool = setting(False, data=True)
     """Also train the reverse directions, on the same pairs swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
-    """Of each dataset the text before its training sources, '' for none; in YAML files only."""
+    """For each dataset, the text before its training sources; '': none; in YAML files only."""
 
     def __post_init__(self) -> None:
         for name in ("lang_src", "lang_tgt"):  # one language may be a text
@@ -317,7 +317,7 @@ class BatchConfig(Checked):
     batch_tokens: int = setting(1024, Resume.BETWEEN_EPOCHS, check=at_least(2))
     """Maximum tokens per optimizer step over all ranks: sentences times length of the longest."""
     max_tokens: int = setting(0, check=at_least(0))
-    """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 65536 on a GPU."""
+    """Maximum tokens of a micro-batch on one device; 0: 4096 on a CPU, 32768 on a GPU."""
     batch_size: int = setting(0, Resume.BETWEEN_EPOCHS, check=at_least(0))
     """Sentences per rank and optimizer step, instead of batch_tokens; 0: use batch_tokens."""
     seq_len: int = setting(256, Resume.BETWEEN_EPOCHS, data=True, check=at_least(2))
@@ -383,7 +383,7 @@ class OptimizerConfig(Checked):
     optimizer: Literal["adamw", "muon"] = setting("adamw", Resume.NEVER)
     """Optimizer of the layers' matrices; muon learns in fewer steps. AdamW updates the rest."""
     lr: float = setting(3e-3, check=POSITIVE)
-    """Peak learning rate; a linear schedule falls from it from the first step on."""
+    """Peak learning rate. A linear schedule falls from the first step on, so its peak is lower."""
     warmup_steps: int = setting(300, check=at_least(1))
     """Linear warm-up steps; with a linear schedule at most a fifth of the training."""
     schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
@@ -406,7 +406,7 @@ class TrainConfig(Checked):
     """Sum in a fixed order on a GPU, for resumes that are equal bit for bit; the backward passes of
     attention, embedding and indexing become slower."""
     profile: int = setting(0, Resume.PER_START, check=at_least(0))
-    """Steps, after the first 10 of this start, of which to write a trace; 0: none."""
+    """Number of steps to trace, after the first 10 steps of this start; 0: none."""
     log_every: int = setting(20, check=at_least(1))
     """Steps between records of the training metrics."""
     validate_every: int = setting(0, check=at_least(0))
@@ -414,10 +414,10 @@ class TrainConfig(Checked):
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
     best_metric: str = "auto"
-    """Validation metric that selects the best epoch, such as BLEU, loss, or one direction's:
-    en-it/chrf. auto: BLEU; with several directions chrf."""
+    """Validation metric that selects the best epoch, such as BLEU, loss, or en-it/chrf for
+    one direction. auto: BLEU; with several directions chrf."""
     patience: int = setting(0, check=at_least(0))
-    """Epochs without a better best_metric after which the run ends; 0: none."""
+    """The run ends after this many epochs without a better best_metric; 0: it does not."""
     save_every: int = setting(0, check=at_least(0))
     """Steps between checkpoints; 0: save only by time, before validations and after each epoch."""
     save_every_minutes: float = setting(15.0, check=at_least(0))
@@ -435,11 +435,11 @@ class CheckpointConfig(Checked):
     preload: str = setting("latest", Resume.PER_START, path=True)
     """Checkpoint to resume: latest, best (epoch), an epoch number, a file, or '' for a new run."""
     init_from: str = setting("", Resume.PER_START, path=True)
-    """Checkpoint file from which a new run takes weights, model settings and tokenizer."""
+    """Checkpoint (file or folder) whose weights, model settings and tokenizer a new run takes."""
     average: int = setting(1, check=at_least(1))
-    """Last epochs of which translate and validate average the weights; 1: no average."""
+    """Number of last epochs whose weights translate and validate average; 1: no average."""
     keep_last: int = setting(5, check=at_least(0))
-    """Epoch and step checkpoints to keep, beside the best and what --average needs; 0: all."""
+    """Epoch and step checkpoints to keep of each kind, beside best and averaged epochs; 0: all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -481,7 +481,7 @@ class DistributedConfig(Checked):
     gradient_compression: Literal["none", "bf16"] = "none"
     """Number format in which ranks send gradients; bf16: half the bytes, with rounded sums."""
     timeout_minutes: float = setting(10.0, check=Range("be positive", lambda value: value > 0))
-    """Minutes without progress on a rank after which the run ends with an error."""
+    """The run ends with an error after this many minutes without progress on a rank."""
     preempted_exit_code: int = setting(0, check=EXIT_CODE)
     """Exit code after a request to stop. If it is not 0, Kubernetes restarts the pod."""
 

@@ -297,8 +297,8 @@ class Cleaning:
                 name = self._config.dataset[part.dataset]
                 raise UserError(
                     f"{name} has the same pairs for {first.direction} and {part.direction}: name "
-                    "its columns by language, or write {src} or {tgt} in the name where "
-                    "the files have the languages."
+                    "its columns by language, or write {src} or {tgt} in place of the "
+                    "language in the names of files."
                 )
 
     @property
@@ -311,7 +311,7 @@ class Cleaning:
         if not is_kept.any():
             raise UserError(
                 f"Every usable pair of {direction} in {self._config.name} is also in validation or "
-                "--exclude, so none is left for training: pass others there."
+                "--exclude, so none is left for training: change these flags."
             )
         return is_kept
 
@@ -326,7 +326,7 @@ class Cleaning:
                 progress.text = f"{read:,} pairs"
                 yield batch
         if not read and rows.notices:
-            advice = "Choose languages and splits that it has, or rename a column of other meaning."
+            advice = "Choose languages and splits that it has. Rename columns of other meaning."
             raise NoSuchPair(f"{' '.join(rows.notices)} {advice}")
 
     def _usable(self, rows: Rows, use: str) -> Iterator[tuple[list[Pair], np.ndarray]]:

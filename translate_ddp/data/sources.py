@@ -142,10 +142,10 @@ def check_direction(
     if is_by_position and 2 * found[-1] > len(pairs) >= MIN_PAIRS:
         raise UserError(
             f"{swapped}. Add a first line that names the columns, {tgt} and {src}, or pass"
-            " --src_column 2 --tgt_column 1, or 1 and 2 if they are right."
+            " --src_column 2 --tgt_column 1. If the order is right: --src_column 1 --tgt_column 2."
         )
     if found[-1] > MIN_SHARE * len(pairs):
-        return [f"{swapped}. Swap their sides, or the names of the columns or files."]
+        return [f"{swapped}. Swap the sides of these pairs, or the names of columns or files."]
     if not is_by_position or 2 * found[1] > len(pairs):
         return []
     why = f"{direction.unknown[0]} is unknown" if direction.unknown else "they are not clear"

@@ -281,7 +281,7 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     if files * each <= free:
         return text, []
     return text, [
-        f"The disk of {store.folder} has no space for all checkpoints: {text}. Free some, lower "
+        f"The disk of {store.folder} has no space for all checkpoints: {text}. Free space, lower "
         "--keep_last, or choose another --model_folder."
     ]
 
@@ -323,8 +323,8 @@ def unused_limit(batches: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"--max_tokens {limit} has no effect: a step has at most {step:,} tokens over all ranks "
-        "(--batch_tokens). fairseq's --max-tokens, the batch of each GPU, is --batch_tokens here, "
-        "multiplied by the number of GPUs."
+        "(--batch_tokens). fairseq's --max-tokens counts one GPU: multiply it by the number "
+        "of GPUs, and pass the product as --batch_tokens."
     )
 
 

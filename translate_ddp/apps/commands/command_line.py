@@ -59,7 +59,7 @@ def check_switches(arguments: Sequence[str], names: set[str]) -> None:
     for argument, following in pairwise([*takewhile("--".__ne__, arguments), ""]):
         flag, equals, _ = argument.partition("=")
         if (name := flag_name(flag)) == "--local_rank":
-            raise UserError(f"{flag} is of torch.distributed.launch: start with torchrun instead.")
+            raise UserError(f"{flag} is a flag of torch.distributed.launch: use torchrun.")
         if name in names and (equals or following.lower() in ("true", "false")):
             switch = name.removeprefix("--").removeprefix("no_")
             raise UserError(f"{flag} takes no value: pass --{switch}, or --no_{switch} for false.")

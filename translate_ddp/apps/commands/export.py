@@ -42,12 +42,12 @@ class ExportConfig:
     output: str
     """Folder or file to write; it must not exist."""
     quantization: Quantization = "float32"
-    """Weights in ctranslate2 and argos; int8 is accepted by its BLEU if there are references."""
+    """Format of the weights in ctranslate2 and argos. With references, BLEU verifies int8."""
     source: str = ""
     """Sentences for the verification, in any format of training; '': the validation set beside the
     checkpoint, if it is there. {src} and {tgt} stand for the languages of each direction."""
     reference: str = ""
-    """File of their translations."""
+    """File of the translations of --source."""
     saved: SavedModel = field(default_factory=SavedModel)
 
     def __post_init__(self) -> None:

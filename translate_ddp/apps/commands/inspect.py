@@ -49,7 +49,7 @@ class InspectConfig(Checked):
     rows: str = ""
     """TSV file to write, too: each row that is dropped or looks wrong, and why; '': none."""
     seconds: float = setting(20.0, check=at_least(0))
-    """Time for training steps, from which the time of a training is estimated; 0: none."""
+    """Seconds of training steps, from which the training time is estimated; 0: no estimate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

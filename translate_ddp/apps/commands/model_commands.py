@@ -92,7 +92,7 @@ class ProtectionConfig:
     """Table of terms (.tsv, .csv, .xlsx, .ods): a term and its translation in each row. A term in
     lower case is found in any case."""
     protect: str = ""
-    """Regular expression of text that stays as it is, beside links, placeholders, tags, ..."""
+    """Regular expression of text that stays as it is, as links, placeholders, tags, ... do."""
 
     def __post_init__(self) -> None:
         self.create()
@@ -133,7 +133,7 @@ class SavedModel(Checked):
     preload: str = CheckpointConfig.preload
     """Checkpoint in the folder: latest, best (epoch), an epoch number; or the path of a model."""
     average: int = setting(0, check=at_least(0))
-    """Epochs to average, up to that one; 0: as set in training (best and files: no average)."""
+    """Epochs to average, up to --preload's; 0: as in training (best and files: no average)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,7 +187,7 @@ class PairsConfig:
     """File of sentences (text, or a table), or a corpus of pairs as for --dataset of training, with
     {src} and {tgt} for the languages; '': the validation set of the training run."""
     reference: str = ""
-    """File of their translations, unless --source has them."""
+    """File of the translations, unless --source has them."""
     src_column: str = ""
     """Column of --source that holds the sources: a name, or a number from 1 on; '': the usual
     names."""
@@ -236,7 +236,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
     if data is None:
         raise UserError(
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
-            "--reference. To score an exported model on it, pass the run and --compare."
+            "--reference. To score an exported model: --model_folder RUN --compare EXPORT."
         )
     place = data.facts.directions.index(translator.direction)
     rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))

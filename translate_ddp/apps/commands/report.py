@@ -25,7 +25,7 @@ class ReportConfig:
     folders: Annotated[tuple[str, ...], tyro.conf.Positional] = (CheckpointConfig.model_folder,)
     """Folders of runs."""
     output: str = ""
-    """HTML file to write; '': report.html in the folder, for several comparison.html here."""
+    """HTML file to write; '': report.html in the folder; for several, comparison.html here."""
 
 
 def run(config: ReportConfig) -> None:

@@ -32,7 +32,7 @@ class ServeConfig(Checked):
     port: int = setting(5000, check=between(0, 2**16 - 1))
     """Port to listen on; 0: any free one."""
     reload_seconds: float = setting(10.0, check=at_least(0))
-    """Seconds between looks for a newer model in the folder; 0: keep the first."""
+    """Seconds between looks for a newer model in the folder; 0: keep the first model."""
     split: Split = "sentences"
     """sentences: translate the sentences of each line one by one; none: each line as one."""
     protection: ProtectionConfig = field(default_factory=ProtectionConfig)

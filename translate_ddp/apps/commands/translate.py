@@ -67,8 +67,8 @@ class TranslateConfig:
     split: Split = "sentences"
     """sentences: translate the sentences of each text one by one; none: each text as one."""
     markup: Markup = "text"
-    """html: the texts are HTML, whose tags stay; markdown: fenced code and front matter stay, as of
-    files .md. A file of either is one text."""
+    """html: the texts are HTML, and tags stay; markdown, as for files .md: fenced code and front
+    matter stay. An HTML or Markdown file is one text."""
     protection: ProtectionConfig = field(default_factory=ProtectionConfig)
     saved: SavedModel = field(default_factory=SavedModel)
     engine: EngineConfig = field(default_factory=EngineConfig)

@@ -180,7 +180,7 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
     if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
         print_line(
             f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
-            "translated as one, as in training; `translate` splits them. For the scores of its "
+            "translated as one sentence, as in training. `translate` splits sources: to score its "
             "translations, pass them as --hypothesis.",
             sys.stderr,
         )
