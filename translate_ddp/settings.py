@@ -164,7 +164,7 @@ class CorpusConfig(Checked):
     """Pairs to drop. none: only unusable ones; safe: duplicates and defects; strict: also pairs
     that are probably no translations (docs/cleaning.md)."""
     perturb: bool = setting(False, Resume.BETWEEN_EPOCHS, data=True)
-    """Change some training sources as people type: case, punctuation, typos; fixed for a run."""
+    """Change some training sources as people type: case, punctuation, typos."""
     bidirectional: bool = setting(False, data=True)
     """Also train the reverse directions, on the same pairs swapped."""
     tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
