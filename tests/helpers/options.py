@@ -19,7 +19,7 @@ OPTIONS = {
     "--all": "run the tests marked slow, too",
     "--not_passed": "run the tests that the last run skipped or lacked, or that failed",
     "--no_skips": "a test that is skipped fails",
-    "--record": "write tests/durations.json; with --all",
+    "--record": "write tests/durations.json",
 }
 
 
