@@ -3,6 +3,7 @@
 `measure_...` runs on every rank and returns plain values; `judge_...` has the values of all ranks.
 """
 
+import inspect
 import itertools
 import operator
 import os
@@ -282,6 +283,7 @@ def measure_resume(train: Callable[..., None], path: str, life: str) -> Facts:
 
     def before_step(run: Run, number: int) -> None:
         if life == "killed in a step" and number == KILLED_IN_STEP:
+            inspect.unwrap(dist.barrier)()  # rank 0 has saved the step before
             os.kill(os.getpid(), signal.SIGKILL)
         states[number] = run.digests()
 

@@ -1,6 +1,7 @@
 """Usual mistakes in the exercises of `lab/`. Each runs in a process of its own."""
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,5 +73,11 @@ def without_generator(run: Run, path: Path, steps: int) -> None:
 
 def in_place(run: Run, path: Path, steps: int) -> None:
     save, solutions.os.replace = torch.save, lambda *_: None
-    torch.save = lambda state, _: save(state, path)
+
+    def save_slowly(state: Any, _: Path) -> None:
+        path.write_bytes(b"half")
+        time.sleep(0.2)
+        save(state, path)
+
+    torch.save = save_slowly
     solutions.train(run, path, steps)
