@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from lab.loop import Run, kill_in_save
-from lab.ranks import RECORDER, Facts
+from lab.ranks import RECORDER, Facts, Problem
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Check:
     found: str
     passed: bool
     mistake: str = ""
+
+
+def first_failed(checks: Sequence[Check]) -> Check:
+    """The first that failed, or the first."""
+    return min(checks, key=lambda check: check.passed)
 
 
 def vector(tensors: Sequence[Tensor]) -> list[float]:
@@ -92,7 +98,7 @@ def judge_vector(claim: str, ranks: list[Facts]) -> Check:
 
 # Exercise 1
 
-COUNTS = {2: 101, 3: 102}  # a multiple of the number of ranks, and none
+COUNTS, EPOCHS = (101, 102, 4, 1), range(4)
 MISTAKES = {  # whether indices are lost, whether some are there twice
     (True, True): "Each rank shuffled for itself: all ranks need the same seed.",
     (False, True): "You repeated indices, as DistributedSampler does to make counts equal.",
@@ -102,24 +108,45 @@ MISTAKES = {  # whether indices are lost, whether some are there twice
 
 
 def measure_shards(indices_of_rank: Callable[..., list[int]]) -> Facts:
-    rank, size = dist.get_rank(), dist.get_world_size()
-    return {"epochs": [[*indices_of_rank(COUNTS[size], rank, size, epoch)] for epoch in (0, 1)]}
+    return {"lists": lists_of_rank(indices_of_rank, dist.get_rank(), dist.get_world_size())}
+
+
+def lists_of_rank(
+    indices_of_rank: Callable[..., list[int]], rank: int, size: int
+) -> dict[tuple[int, int], list[int]]:
+    """By count and epoch."""
+    torch.manual_seed(rank)  # as on several computers, unseeded numbers differ
+    np.random.seed(rank)
+    cases = itertools.product(COUNTS, EPOCHS)
+    lists = {case: indices_of_rank(case[0], rank, size, case[1]) for case in cases}
+    if any(found is None for found in lists.values()):
+        raise Problem("returned None, not a list")
+    return {case: [int(index) for index in found] for case, found in lists.items()}
 
 
 def judge_shards(ranks: list[Facts]) -> list[Check]:
-    count, parts = COUNTS[len(ranks)], [each["epochs"][0] for each in ranks]
-    used, lengths = list(itertools.chain(*parts)), sorted(map(len, parts))
-    lost, twice = len(set(range(count)) - set(used)), len(used) - len(set(used))
-    found, mistake = f"{lost} lost, {twice} twice", MISTAKES[lost > 0, twice > 0]
-    claim, complete = f"each of {count} indices is on one rank", sorted(used) == [*range(count)]
-    fair = lengths[-1] - lengths[0] <= 1
-    exchanged = set(parts[0]) != set(ranks[0]["epochs"][1])
-    forgotten = "You forgot the epoch: a tutorial calls sampler.set_epoch."
-    return [
-        Check(claim, "0 lost, 0 twice", found, complete, mistake),
-        Check("lengths differ by at most 1", "equal, or 1 more", f"{lengths}", fair),
-        Check("other indices of rank 0 in epoch 1", "others", "the same", exchanged, forgotten),
-    ]
+    complete: list[Check] = []
+    fair: list[Check] = []
+    for count, epoch in itertools.product(COUNTS, EPOCHS):
+        parts = [each["lists"][count, epoch] for each in ranks]
+        used = sorted(itertools.chain(*parts))
+        lengths = sorted(map(len, parts))
+        lost, twice = len(set(range(count)) - set(used)), len(used) - len(set(used))
+        where, mistake = f"with count={count}, epoch={epoch}", MISTAKES[lost > 0, twice > 0]
+        found, passed = f"{lost} lost, {twice} twice {where}", used == [*range(count)]
+        complete.append(
+            Check("each index is on one rank", "0 lost, 0 twice", found, passed, mistake)
+        )
+        found, passed = f"{lengths} {where}", lengths[-1] - lengths[0] <= 1
+        fair.append(Check("lengths differ by at most 1", "equal, or 1 more", found, passed))
+    of_epochs = [ranks[0]["lists"][COUNTS[0], epoch] for epoch in EPOCHS]
+    same = [pair for pair in itertools.combinations(of_epochs, 2) if set(pair[0]) == set(pair[1])]
+    mistake = "You forgot the epoch: a tutorial calls sampler.set_epoch."
+    if any(first != second for first, second in same):
+        mistake = "Only the order changed: shuffle all indices, then divide."
+    claim = "other indices of rank 0 in each epoch"
+    exchanged = Check(claim, "others", "the same", not same, mistake)
+    return [first_failed(complete), first_failed(fair), exchanged]
 
 
 # Exercise 2

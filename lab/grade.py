@@ -7,12 +7,12 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from lab import checks
-from lab.checks import Check
+from lab.checks import Check, first_failed
 from lab.ranks import CONTEXT, PRELOAD, Facts, Problem, call_student, launch
 
 
@@ -72,10 +72,14 @@ def run(exercise: Exercise, module: str) -> tuple[list[Check], str]:
     for size in (2, 3):
         on_ranks = partial(launch, call_student, size, module, exercise.function, measure)
         facts = run_lives(on_ranks) if subject == "resume" else on_ranks()
-        of_sizes.append(judge(facts))
+        where = f" (on {size} ranks)"
+        judged = judge(facts)
+        of_sizes.append(
+            [each if each.passed else replace(each, claim=each.claim + where) for each in judged]
+        )
         sent = sent or (facts["whole"] if isinstance(facts, dict) else facts)[0]["sent"]
     both = zip(*of_sizes, strict=True)
-    return [min(each, key=lambda check: check.passed) for each in both], sent
+    return list(map(first_failed, both)), sent
 
 
 def run_lives(run: Callable[..., list[Facts]]) -> dict[str, list[Facts]]:

@@ -1,6 +1,7 @@
 """Usual mistakes in the exercises of `lab/`. Each runs in a process of its own."""
 
 import contextlib
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,28 @@ def dropped(count: int, rank: int, size: int, epoch: int) -> list[int]:
 
 def without_epoch(count: int, rank: int, size: int, epoch: int) -> list[int]:
     return list(range(rank, count, size))
+
+
+def without_seed(count: int, rank: int, size: int, epoch: int) -> list[int]:
+    return torch.randperm(count)[rank::size].tolist()
+
+
+def seeded_by_rank(count: int, rank: int, size: int, epoch: int) -> list[int]:
+    return order(count, rank, size, epoch * (rank + 1))
+
+
+def in_chunks(count: int, rank: int, size: int, epoch: int) -> list[int]:
+    length = math.ceil(count / size)
+    return order(count, 0, 1, epoch)[rank * length :][:length]
+
+
+def returns_nothing(*_: int) -> None:
+    pass
+
+
+def own_shuffled(count: int, rank: int, size: int, epoch: int) -> list[int]:
+    own = order(count, rank, size, 0)
+    return [own[index] for index in order(len(own), 0, 1, epoch)]
 
 
 def wrapped(model: nn.Module) -> None:

@@ -21,10 +21,14 @@ from tests.lab import naive, solutions
         (naive.repeated, ["You repeated indices"]),
         (naive.dropped, ["You dropped indices"]),
         (naive.without_epoch, ["You forgot the epoch"]),
+        (naive.without_seed, ["Each rank shuffled for itself"]),
+        (naive.seeded_by_rank, ["Each rank shuffled for itself"]),
+        (naive.in_chunks, [""]),
+        (naive.own_shuffled, ["Only the order changed"]),
     ],
 )
 def test_indices_are_judged(function: Any, mistakes: list[str]):
-    facts = [{"epochs": [function(101, rank, 2, epoch) for epoch in (0, 1)]} for rank in (0, 1)]
+    facts = [{"lists": checks.lists_of_rank(function, rank, 3)} for rank in range(3)]
     failed = [check.mistake for check in checks.judge_shards(facts) if not check.passed]
     assert len(failed) == len(mistakes) and all(map(str.startswith, failed, mistakes))
 
@@ -66,7 +70,8 @@ def test_solutions_have_all_points(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.slow
 def test_usual_mistakes_are_named():
     for function, number, text in [
-        (naive.without_epoch, 1, "You forgot the epoch"),
+        (naive.without_epoch, 1, "in each epoch (on 2 ranks)"),
+        (naive.returns_nothing, 1, "stopped: returned None, not a list"),
         (naive.wrapped, 2, "DistributedDataParallel, which is forbidden"),
         (naive.misses_a_collective, 2, "Rank 0 misses a collective"),
         (naive.mean_of_means, 2, ": TypeError: mean_of_means() missing"),
