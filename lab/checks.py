@@ -92,8 +92,10 @@ def judge_vector(claim: str, ranks: list[Facts]) -> Check:
     right = ranks[0]["right"]
     found = next((each for each in ranks if not close(each["found"], right)), ranks[0])
     mistakes = (name for name, other in found["mistakes"].items() if close(found["found"], other))
-    passed = close(found["found"], right)
-    return Check(claim, shown(right), shown(found["found"]), passed, next(mistakes, ""))
+    pairs = enumerate(zip(right, found["found"], strict=False))
+    apart = next((index for index, (one, other) in pairs if not close([one], [other])), None)
+    right, came = (shown(each[apart or 0 :]) for each in (right, found["found"]))
+    return Check(claim, right, came, close(found["found"], ranks[0]["right"]), next(mistakes, ""))
 
 
 # Exercise 1
@@ -108,37 +110,31 @@ MISTAKES = {  # whether indices are lost, whether some are there twice
 
 
 def measure_shards(indices_of_rank: Callable[..., list[int]]) -> Facts:
-    return {"lists": lists_of_rank(indices_of_rank, dist.get_rank(), dist.get_world_size())}
+    return lists_of_rank(indices_of_rank, dist.get_rank(), dist.get_world_size())
 
 
-def lists_of_rank(
-    indices_of_rank: Callable[..., list[int]], rank: int, size: int
-) -> dict[tuple[int, int], list[int]]:
-    """By count and epoch."""
+def lists_of_rank(function: Callable[..., list[int]], rank: int, size: int) -> Facts:
     torch.manual_seed(rank)  # as on several computers, unseeded numbers differ
     np.random.seed(rank)
     cases = itertools.product(COUNTS, EPOCHS)
-    lists = {case: indices_of_rank(case[0], rank, size, case[1]) for case in cases}
+    lists = {(count, epoch): function(count, rank, size, epoch) for count, epoch in cases}
     if any(found is None for found in lists.values()):
         raise Problem("returned None, not a list")
-    return {case: [int(index) for index in found] for case, found in lists.items()}
+    return {"lists": {case: list(map(int, found)) for case, found in lists.items()}}
 
 
 def judge_shards(ranks: list[Facts]) -> list[Check]:
-    complete: list[Check] = []
-    fair: list[Check] = []
+    complete, fair = [], []
+    claims = "each index is on one rank", "lengths differ by at most 1"
     for count, epoch in itertools.product(COUNTS, EPOCHS):
         parts = [each["lists"][count, epoch] for each in ranks]
-        used = sorted(itertools.chain(*parts))
-        lengths = sorted(map(len, parts))
+        used, lengths = sorted(itertools.chain(*parts)), sorted(map(len, parts))
         lost, twice = len(set(range(count)) - set(used)), len(used) - len(set(used))
         where, mistake = f"with count={count}, epoch={epoch}", MISTAKES[lost > 0, twice > 0]
         found, passed = f"{lost} lost, {twice} twice {where}", used == [*range(count)]
-        complete.append(
-            Check("each index is on one rank", "0 lost, 0 twice", found, passed, mistake)
-        )
+        complete.append(Check(claims[0], "0 lost, 0 twice", found, passed, mistake))
         found, passed = f"{lengths} {where}", lengths[-1] - lengths[0] <= 1
-        fair.append(Check("lengths differ by at most 1", "equal, or 1 more", found, passed))
+        fair.append(Check(claims[1], "equal, or 1 more", found, passed))
     of_epochs = [ranks[0]["lists"][COUNTS[0], epoch] for epoch in EPOCHS]
     same = [pair for pair in itertools.combinations(of_epochs, 2) if set(pair[0]) == set(pair[1])]
     mistake = "You forgot the epoch: a tutorial calls sampler.set_epoch."
@@ -155,6 +151,7 @@ def judge_shards(ranks: list[Facts]) -> list[Check]:
 def model_of(rank: int) -> nn.Module:
     torch.manual_seed(rank)
     model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 5))
+    model[1].register_buffer("not_saved", torch.randn(6), persistent=False)
     for _ in range(1 + rank):
         model(torch.randn(4, 8))
     return model
@@ -168,6 +165,8 @@ def measure_start(copy_from_rank_0: Callable[[nn.Module], None]) -> Facts:
         own = [vector(list(getattr(each, part)())) for each in models]
         mistakes = {"The values did not change.": own[rank], "You averaged the ranks.": mean(own)}
         facts[part] = {"right": own[0], "mistakes": mistakes}
+    forgotten = "state_dict() lacks a buffer: registered with persistent=False."
+    facts["buffers"]["mistakes"][forgotten] = own[0][:-6] + own[rank][-6:]
     copy_from_rank_0(model)
     for part in ("parameters", "buffers"):
         facts[part]["found"] = vector(list(getattr(model, part)()))
@@ -184,12 +183,12 @@ def judge_start(ranks: list[Facts]) -> list[Check]:
 
 # Exercise 3
 
-TOKENS = (7, 2, 0)  # of each rank
+TOKENS = {2: (7, 4), 3: (7, 2, 0)}  # of each rank
 
 
 def measure_average(gradient_of_step: Callable[..., None]) -> Facts:
     rank, size = dist.get_rank(), dist.get_world_size()
-    parts = [tokens(each, 0, TOKENS[each]) for each in range(size)]
+    parts = [tokens(each, 0, count) for each, count in enumerate(TOKENS[size])]
     model = small_model()
     gradient_of_step(model, *parts[rank])
     own = [gradient([part], len(part[1]) or float("nan")) for part in parts]
@@ -201,6 +200,7 @@ def measure_average(gradient_of_step: Callable[..., None]) -> Facts:
             "You did not divide by the number of tokens.": gradient(parts, 1),
             "You divided by the number of ranks, not of tokens.": gradient(parts, size),
             "This is the gradient of one rank: nothing was sent.": own[rank],
+            "You counted a rank without tokens.": gradient(parts, sum(TOKENS[size]) + 1),
         },
     }
 

@@ -1,8 +1,9 @@
 """Exercise 2: all ranks start from rank 0's weights.
 
 The ranks have made the same model from different random numbers. Afterwards its parameters and
-buffers (here of a BatchNorm, one of them an integer) have rank 0's values on every rank. An
-optimizer already holds the parameters, so write into them: new ones would never be updated.
+buffers (here of a BatchNorm: one is an integer, and one is not persistent) have rank 0's values on
+every rank. An optimizer already holds the parameters, so write into them: new ones would never be
+updated.
 
 Forbidden: DistributedDataParallel; to set a seed; another communication than torch.distributed's.
 In the product: `World.replicate` in translate_ddp/runtime/world.py, by DDP.

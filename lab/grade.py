@@ -72,11 +72,8 @@ def run(exercise: Exercise, module: str) -> tuple[list[Check], str]:
     for size in (2, 3):
         on_ranks = partial(launch, call_student, size, module, exercise.function, measure)
         facts = run_lives(on_ranks) if subject == "resume" else on_ranks()
-        where = f" (on {size} ranks)"
-        judged = judge(facts)
-        of_sizes.append(
-            [each if each.passed else replace(each, claim=each.claim + where) for each in judged]
-        )
+        on_size = f" (on {size} ranks)"
+        of_sizes.append([replace(each, found=each.found + on_size) for each in judge(facts)])
         sent = sent or (facts["whole"] if isinstance(facts, dict) else facts)[0]["sent"]
     both = zip(*of_sizes, strict=True)
     return list(map(first_failed, both)), sent

@@ -157,5 +157,6 @@ def call_student(module: str, name: str, measure: Callable[..., Facts], *values:
         file = getattr(sys.modules.get(module), "__file__", None)
         lines = [f"line {frame.lineno}: " for frame in frames if frame.filename == file]
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+        text += " Write it in torch.no_grad()." if "leaf Variable" in text else ""
         raise error if isinstance(error, Problem) else Problem("".join(lines[-1:]) + text) from None
     return facts | {"sent": f"{RECORDER.bytes:,} bytes in {len(RECORDER.numbers)} collective(s)"}

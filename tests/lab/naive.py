@@ -1,7 +1,6 @@
 """Usual mistakes in the exercises of `lab/`. Each runs in a process of its own."""
 
 import contextlib
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -15,45 +14,26 @@ from torch.nn.parallel import DistributedDataParallel
 from lab.loop import Run
 from tests.lab import solutions
 
-order = solutions.indices_of_rank
-
-
-def repeated(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    return (order(count, 0, 1, epoch) + order(count, 0, 1, epoch)[: -count % size])[rank::size]
-
-
-def dropped(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    return order(count, 0, 1, epoch)[: count - count % size][rank::size]
-
 
 def without_epoch(count: int, rank: int, size: int, epoch: int) -> list[int]:
     return list(range(rank, count, size))
-
-
-def without_seed(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    return torch.randperm(count)[rank::size].tolist()
-
-
-def seeded_by_rank(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    return order(count, rank, size, epoch * (rank + 1))
-
-
-def in_chunks(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    length = math.ceil(count / size)
-    return order(count, 0, 1, epoch)[rank * length :][:length]
 
 
 def returns_nothing(*_: int) -> None:
     pass
 
 
-def own_shuffled(count: int, rank: int, size: int, epoch: int) -> list[int]:
-    own = order(count, rank, size, 0)
-    return [own[index] for index in order(len(own), 0, 1, epoch)]
-
-
 def wrapped(model: nn.Module) -> None:
     DistributedDataParallel(model)
+
+
+def state_dict_only(model: nn.Module) -> None:
+    for tensor in model.state_dict().values():
+        dist.broadcast(tensor, 0)
+
+
+def with_grad(model: nn.Module) -> None:
+    next(model.parameters()).zero_()
 
 
 def misses_a_collective(model: nn.Module) -> None:
@@ -61,12 +41,17 @@ def misses_a_collective(model: nn.Module) -> None:
         dist.broadcast(next(model.parameters()), 0)
 
 
-def mean_of_means(model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
+def mean_of_means(model: Any, inputs: Tensor, targets: Tensor) -> None:
     F.cross_entropy(model(inputs), targets).backward()
     for parameter in model.parameters():
-        assert parameter.grad is not None
         dist.all_reduce(parameter.grad)
         parameter.grad /= dist.get_world_size()
+
+
+def one_token_at_least(model: Any, *batch: Tensor) -> None:
+    solutions.gradient_of_step(model, *batch)
+    for parameter in model.parameters():
+        parameter.grad *= {2: 1, 3: 9 / 10}[dist.get_world_size()]
 
 
 def sent_always(replica: Any, *others: Any) -> None:

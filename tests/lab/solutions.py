@@ -1,6 +1,7 @@
 """Solutions of the exercises of `lab/`."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +23,8 @@ def indices_of_rank(count: int, rank: int, size: int, epoch: int) -> list[int]:
 
 
 def copy_from_rank_0(model: nn.Module) -> None:
-    for tensor in model.state_dict().values():  # they share memory with the model
-        dist.broadcast(tensor, 0)
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        dist.broadcast(tensor.data, 0)
 
 
 def gradient_of_step(model: nn.Module, inputs: Tensor, targets: Tensor) -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+import torch
 
 import tests.helpers.processes  # noqa: F401, the server of its ranks also forks ours
 from lab import checks, ranks
@@ -13,23 +14,25 @@ from lab.grade import EXERCISES, grade, main
 from lab.measure import total
 from tests.lab import naive, solutions
 
+ORDER = solutions.indices_of_rank
+
 
 @pytest.mark.parametrize(
     ("function", "mistakes"),
     [
-        (solutions.indices_of_rank, []),
-        (naive.repeated, ["You repeated indices"]),
-        (naive.dropped, ["You dropped indices"]),
-        (naive.without_epoch, ["You forgot the epoch"]),
-        (naive.without_seed, ["Each rank shuffled for itself"]),
-        (naive.seeded_by_rank, ["Each rank shuffled for itself"]),
-        (naive.in_chunks, [""]),
-        (naive.own_shuffled, ["Only the order changed"]),
+        (ORDER, []),
+        (lambda n, r, p, e: (ORDER(n, 0, 1, e) * 3)[: n - n % -p][r::p], ["You repeated indices"]),
+        (lambda n, r, p, e: ORDER(n, 0, 1, e)[: n - n % p][r::p], ["You dropped indices"]),
+        (lambda n, r, p, _: torch.randperm(n)[r::p], ["Each rank shuffled for itself"]),
+        (lambda n, r, p, e: ORDER(n, r, p, e * (r + 1)), ["Each rank shuffled for itself"]),
+        (lambda n, r, p, e: ORDER(n, 0, 1, e)[r * -(-n // p) :][: -(-n // p)], [""]),
+        (lambda n, r, p, _: ORDER(n, r, p, 0), ["You forgot the epoch"]),
+        (lambda n, r, p, e: sorted(ORDER(n, r, p, 0))[:: (-1) ** e], ["Only the order changed"]),
     ],
 )
 def test_indices_are_judged(function: Any, mistakes: list[str]):
-    facts = [{"lists": checks.lists_of_rank(function, rank, 3)} for rank in range(3)]
-    failed = [check.mistake for check in checks.judge_shards(facts) if not check.passed]
+    ranks = [checks.lists_of_rank(function, rank, 3) for rank in range(3)]
+    failed = [check.mistake for check in checks.judge_shards(ranks) if not check.passed]
     assert len(failed) == len(mistakes) and all(map(str.startswith, failed, mistakes))
 
 
@@ -70,12 +73,15 @@ def test_solutions_have_all_points(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.slow
 def test_usual_mistakes_are_named():
     for function, number, text in [
-        (naive.without_epoch, 1, "in each epoch (on 2 ranks)"),
+        (naive.without_epoch, 1, "You forgot the epoch"),
         (naive.returns_nothing, 1, "stopped: returned None, not a list"),
         (naive.wrapped, 2, "DistributedDataParallel, which is forbidden"),
+        (naive.state_dict_only, 2, "state_dict() lacks a buffer"),
+        (naive.with_grad, 2, "Write it in torch.no_grad()"),
         (naive.misses_a_collective, 2, "Rank 0 misses a collective"),
         (naive.mean_of_means, 2, ": TypeError: mean_of_means() missing"),
         (naive.mean_of_means, 3, "You averaged means"),
+        (naive.one_token_at_least, 3, " (on 3 ranks)\n      You counted a rank without tokens"),
         (naive.sent_always, 5, "You sent in each micro-batch"),
         (naive.mean_of_micro_batches, 5, "You averaged means"),
         (naive.never_read, 6, "It began at step 0"),
