@@ -277,7 +277,9 @@ def measure_accumulate(accumulate: Callable[..., None]) -> Facts:
     ]
     everything = list(itertools.chain(*parts))
     total = sum(len(targets) for _, targets in everything)
-    model = small_model()
+    model, order = small_model(), []
+    model.register_forward_hook(lambda *_: order.append("forward"))
+    next(model.parameters()).register_post_accumulate_grad_hook(lambda _: order.append("backward"))
     replica = DistributedDataParallel(model)
     replica.register_comm_hook(dist.group.WORLD, allreduce_hook)  # it is recorded
     accumulate(replica, parts[rank], total)
@@ -288,15 +290,18 @@ def measure_accumulate(accumulate: Callable[..., None]) -> Facts:
         "You divided by the tokens of a rank.": mean([gradient(own) for own in parts]),
     }
     facts = {"found": gradients(model), "right": gradient(everything), "mistakes": mistakes}
-    return facts | {"numbers": RECORDER.numbers}
+    return facts | {"numbers": RECORDER.numbers, "order": " ".join(order)}
 
 
 def judge_accumulate(ranks: list[Facts]) -> list[Check]:
     sent = len(ranks[0]["numbers"])
     mistake = "You sent in each micro-batch: no_sync must contain its forward and its backward."
-    mistake = mistake if sent else "You never sent: the last micro-batch is outside of no_sync."
+    mistake = mistake if sent else "You never sent: leave the last micro-batch out of no_sync."
     once = Check("all-reduces of a step", "1", str(sent), sent == 1, mistake)
-    return [once, judge_vector("the gradient of the mean over all tokens", ranks)]
+    right, found = " ".join(["forward backward"] * len(MICRO_BATCHES)), ranks[0]["order"]
+    mistake = "This needs the memory of several micro-batches: end each by its own backward."
+    alone = Check("one micro-batch in memory", right, found, found == right, mistake)
+    return [once, judge_vector("the gradient of the mean over all tokens", ranks), alone]
 
 
 # Exercise 6

@@ -1,7 +1,7 @@
 """Exercise 5: accumulate gradients, and send them once.
 
-The step of a rank does not fit its memory, so it comes in micro-batches: pairs of `inputs` [N, 8]
-and `targets` [N], with different N. `replica` is a model in DistributedDataParallel: by default,
+The memory of a rank is enough for one micro-batch at a time. Those of its step are pairs of
+`inputs` [N, 8] and `targets` [N], with different N. `replica` is a model in DistributedDataParallel: by default,
 each backward averages the gradients over ranks. Afterwards `parameter.grad` is on every rank the
 gradient of the mean loss (cross-entropy) per token, over `tokens_of_step` tokens: all micro-batches
 of all ranks.

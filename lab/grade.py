@@ -35,7 +35,7 @@ EXERCISES = (
              " sum(losses) / sum(tokens) of all ranks."),
     Exercise("exercise4_buckets", "send_gradients", 5, "Few large messages have less latency;"
              " an early message is sent while backward computes."),
-    Exercise("exercise5_accumulate", "accumulate", 2, "A sum of sums is the same in any order,"
+    Exercise("exercise5_accumulate", "accumulate", 3, "A sum of sums is the same in any order,"
              " so one all-reduce is enough."),
     Exercise("exercise6_resume", "train", 3, "A checkpoint is complete if the next step depends"
              " on nothing else: weights, optimizer, step, random numbers."),

@@ -65,6 +65,16 @@ def mean_of_micro_batches(replica: DistributedDataParallel, parts: list[Any], _:
             (F.cross_entropy(replica(inputs), targets) / len(parts)).backward()
 
 
+def concatenated(replica: DistributedDataParallel, parts: list[Any], total: int) -> None:
+    inputs, targets = map(torch.cat, zip(*parts, strict=True))
+    solutions.accumulate(replica, [(inputs, targets)], total)
+
+
+def one_backward(replica: DistributedDataParallel, parts: list[Any], total: int) -> None:
+    losses = [F.cross_entropy(replica(each), targets, reduction="sum") for each, targets in parts]
+    (sum(losses, torch.zeros(())) * dist.get_world_size() / total).backward()
+
+
 def never_read(run: Run, path: Path, steps: int) -> None:
     solutions.train(run, path.with_name(f"{len(list(path.parent.iterdir()))}.pt"), steps)
 

@@ -67,7 +67,7 @@ def test_each_exercise_has_a_file_with_the_function_and_its_solution():
 @pytest.mark.slow
 def test_solutions_have_all_points(capsys: pytest.CaptureFixture[str]):
     assert main(["--solution"]) == 0
-    assert "18 of 18 points" in capsys.readouterr().out
+    assert "19 of 19 points" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -84,6 +84,8 @@ def test_usual_mistakes_are_named():
         (naive.one_token_at_least, 3, " (on 3 ranks)\n      You counted a rank without tokens"),
         (naive.sent_always, 5, "You sent in each micro-batch"),
         (naive.mean_of_micro_batches, 5, "You averaged means"),
+        (naive.concatenated, 5, "      came:     forward backward (on 2"),
+        (naive.one_backward, 5, "      came:     forward forward forward backward (on 2"),
         (naive.never_read, 6, "It began at step 0"),
         (naive.without_optimizer, 6, "rank 0 lacks: optimizer."),
         (naive.without_generator, 6, "rank 0 lacks: generator."),
