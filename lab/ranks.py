@@ -33,8 +33,7 @@ class Problem(Exception):
 class Recorder:
     """The collectives that this rank entered."""
 
-    numbers: list[int] = field(default_factory=list)  # elements of each tensor
-    ready: list[int] = field(default_factory=list)  # watched parameters that had a gradient
+    sent: list[Facts] = field(default_factory=list)
     bytes: int = 0
     watched: list[nn.Parameter] = field(default_factory=list)
     pipe: Any = None  # to the grader
@@ -48,8 +47,9 @@ class Recorder:
         def call(*values: Any, **options: Any) -> Any:
             tensor = [*values, *options.values(), None][0]
             is_tensor = isinstance(tensor, torch.Tensor)
-            self.numbers.append(tensor.numel() if is_tensor else 0)
-            self.ready.append(sum(each.grad is not None for each in self.watched))
+            ready = sum(each.grad is not None for each in self.watched)
+            facts = {"numbers": tensor.numel() if is_tensor else 0, "ready": ready}
+            self.sent.append(facts | {"async": options.get("async_op", values[3:4] == (True,))})
             self.bytes += tensor.nbytes if is_tensor else 0
             self.pipe.send(("collective", name))
             return function(*values, **options)
@@ -159,4 +159,4 @@ def call_student(module: str, name: str, measure: Callable[..., Facts], *values:
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         text += " Write it in torch.no_grad()." if "leaf Variable" in text else ""
         raise error if isinstance(error, Problem) else Problem("".join(lines[-1:]) + text) from None
-    return facts | {"sent": f"{RECORDER.bytes:,} bytes in {len(RECORDER.numbers)} collective(s)"}
+    return facts | {"sent": f"{RECORDER.bytes:,} bytes in {len(RECORDER.sent)} collective(s)"}

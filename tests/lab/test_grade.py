@@ -82,6 +82,8 @@ def test_usual_mistakes_are_named():
         (naive.mean_of_means, 2, ": TypeError: mean_of_means() missing"),
         (naive.mean_of_means, 3, "You averaged means"),
         (naive.one_token_at_least, 3, " (on 3 ranks)\n      You counted a rank without tokens"),
+        (naive.waits, 4, "Backward waits: use async_op."),
+        (naive.sent_by_last_parameter, 4, "you sent a bucket before its last one was ready"),
         (naive.sent_always, 5, "You sent in each micro-batch"),
         (naive.mean_of_micro_batches, 5, "You averaged means"),
         (naive.concatenated, 5, "      came:     forward backward (on 2"),
