@@ -4,8 +4,7 @@ First send all gradients after backward, in `finish`: copy them into one flat te
 that by one all-reduce. This alone has points. Then divide the parameters, from the last to the
 first, into buckets: a parameter starts a new bucket if the bucket would have more than
 `bucket_bytes`. A hook (`Tensor.register_post_accumulate_grad_hook`) starts the all-reduce of a
-bucket (`async_op=True`) as soon as all gradients of the bucket are ready, in any order. `finish`
-waits.
+bucket (`async_op=True`) as soon as all its gradients are there, in any order. `finish` waits.
 
 Forbidden: DistributedDataParallel; an all-reduce for each parameter.
 In the product: `World.replicate` in translate_ddp/runtime/world.py, by DDP; `--bucket_cap_mb`.

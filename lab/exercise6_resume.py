@@ -1,9 +1,9 @@
 """Exercise 6: a killed training ends, bit for bit, as if nothing had happened.
 
 `run.step(number)` makes one step: forward with dropout, backward, all-reduce, AdamW, with a
-learning rate that depends on the number. The masks of dropout come from torch's generator, with
-other numbers on each rank. Save a checkpoint to `path` after each step. The grader ends ranks with
-kill -9 in a step, then while `torch.save` writes, and calls `train` in new processes each time.
+learning rate that depends on the number. Dropout uses torch's generator, which differs between
+ranks and between steps. One rank saves a checkpoint to `path` after each step. The grader ends
+ranks with kill -9 in a step, then while `torch.save` writes, and starts new processes each time.
 
 Forbidden: other files than `path` and temporary files beside it; other writers than `torch.save`.
 In the product: `CheckpointWriter` in translate_ddp/training/checkpoint.py, `reseed` in

@@ -55,10 +55,8 @@ def read_trace(path: Path) -> str:
         events = [each for each in json.load(file)["traceEvents"] if each.get("ph") == "X"]
     steps = spans(events, "ProfilerStep#")
     sent, computed = spans(events, "gloo:all_reduce"), spans(events, "aten::", "autograd::")
-    waiting = total(sent + computed) - total(computed)
-    return (
-        f"{len(sent) / len(steps):.0f} all-reduces in a step, {waiting / total(steps):.0%} waiting"
-    )
+    waiting = (total(sent + computed) - total(computed)) / total(steps)
+    return f"{len(sent) / len(steps):.0f} all-reduces in a step, {waiting:.0%} waiting"
 
 
 def spans(events: list[dict[str, Any]], *prefixes: str) -> list[tuple[float, float]]:

@@ -125,9 +125,7 @@ def explain_hang(entered: list[list[str]], returned: set[int]) -> str:
     return text
 
 
-def _run_rank(
-    pipe: Any, rank: int, size: int, store: str, work: Callable[..., Facts], values: Any
-) -> None:
+def _run_rank(pipe: Any, rank: int, size: int, store: str, work: Any, values: Any) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # gloo's own traces
     sys.stderr = sys.stdout
     torch.set_num_threads(1)

@@ -20,10 +20,6 @@ def without_epoch(count: int, rank: int, size: int, epoch: int) -> list[int]:
     return list(range(rank, count, size))
 
 
-def returns_nothing(*_: int) -> None:
-    pass
-
-
 def wrapped(model: nn.Module) -> None:
     DistributedDataParallel(model)
 
@@ -77,27 +73,13 @@ def mean_of_micro_batches(replica: DistributedDataParallel, parts: list[Any], _:
             (F.cross_entropy(replica(inputs), targets) / len(parts)).backward()
 
 
-def concatenated(replica: DistributedDataParallel, parts: list[Any], total: int) -> None:
-    inputs, targets = map(torch.cat, zip(*parts, strict=True))
-    solutions.accumulate(replica, [(inputs, targets)], total)
-
-
 def one_backward(replica: DistributedDataParallel, parts: list[Any], total: int) -> None:
     losses = [F.cross_entropy(replica(each), targets, reduction="sum") for each, targets in parts]
     (sum(losses, torch.zeros(())) * dist.get_world_size() / total).backward()
 
 
-def never_read(run: Run, path: Path, steps: int) -> None:
-    solutions.train(run, path.with_name(f"{len(list(path.parent.iterdir()))}.pt"), steps)
-
-
-def without_optimizer(run: Run, path: Path, steps: int) -> None:
-    run.optimizer.load_state_dict = lambda state_dict: None
-    solutions.train(run, path, steps)
-
-
-def without_generator(run: Run, path: Path, steps: int) -> None:
-    torch.manual_seed = lambda seed: torch.default_generator
+def as_rank_0(run: Run, path: Path, steps: int) -> None:
+    dist.get_rank, solutions.os.replace = lambda: 0, lambda *_: None
     solutions.train(run, path, steps)
 
 

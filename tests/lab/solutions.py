@@ -71,8 +71,7 @@ def accumulate(
 ) -> None:
     scale = dist.get_world_size() / tokens_of_step
     for index, (inputs, targets) in enumerate(micro_batches):
-        is_last = index == len(micro_batches) - 1
-        with contextlib.nullcontext() if is_last else replica.no_sync():
+        with replica.no_sync() if index < len(micro_batches) - 1 else contextlib.nullcontext():
             loss = F.cross_entropy(replica(inputs), targets, reduction="sum")
             (loss * scale).backward()
 

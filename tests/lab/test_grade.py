@@ -31,8 +31,10 @@ ORDER = solutions.indices_of_rank
     ],
 )
 def test_indices_are_judged(function: Any, mistakes: list[str]):
-    ranks = [checks.lists_of_rank(function, rank, 3) for rank in range(3)]
-    failed = [check.mistake for check in checks.judge_shards(ranks) if not check.passed]
+    facts = [checks.lists_of_rank(function, rank, 3) for rank in range(3)]
+    failed = [check.mistake for check in checks.judge_shards(facts) if not check.passed]
+    with pytest.raises(ranks.Problem, match="returned None"):
+        checks.lists_of_rank(lambda *_: None, 0, 2)
     assert len(failed) == len(mistakes) and all(map(str.startswith, failed, mistakes))
 
 
@@ -44,11 +46,25 @@ def test_a_vector_is_compared_on_every_rank_and_its_mistake_is_named():
     assert (judged.passed, judged.mistake) == (False, "means")
 
 
+def test_the_cause_of_another_end_is_named():
+    states = {n: {"weights": n, "generator": n} for n in range(checks.STEPS)}
+    undisturbed = {"states": states, "end": {"weights": 7, "generator": 7}}
+    for first, weights, generator, text in [
+        (3, 3, 3, ""),
+        (0, 0, 0, "It began at step 0: the checkpoint lacks the step, or was not read."),
+        (2, 3, 9, "It repeated step 2: save the number of the next step."),
+        (4, 3, 9, "It skipped step 3."),
+        (3, 0, 9, "At step 3 rank 1 lacks: weights, generator."),
+        (2, 2, 2, "Step 2 was lost: save after each step."),
+    ]:
+        continued = {"states": {first: {"weights": weights, "generator": generator}}, "end": {}}
+        assert checks.mistake_of_rank(1, continued, undisturbed) == text
+
+
 def test_a_hang_names_the_rank_that_misses_a_collective():
     text = ranks.explain_hang([["broadcast"], ["broadcast", "all_reduce"]], {0})
-    assert (
-        "rank 0 returned" in text
-        and "rank 1 hangs after these collectives: broadcast, all_reduce" in text
+    assert text.startswith(
+        "no progress; rank 0 returned after these collectives: broadcast; rank 1"
     )
     assert text.endswith("Rank 0 misses a collective that others entered")
 
@@ -59,22 +75,19 @@ def test_spans_that_overlap_count_once():
 
 def test_each_exercise_has_a_file_with_the_function_and_its_solution():
     for exercise in EXERCISES:
-        function = getattr(import_module(f"lab.{exercise.file}"), exercise.function)
-        solution = getattr(solutions, exercise.function)
-        assert inspect.signature(function) == inspect.signature(solution)
+        modules = import_module(f"lab.{exercise.file}"), solutions
+        assert len({inspect.signature(getattr(m, exercise.function)) for m in modules}) == 1
 
 
 @pytest.mark.slow
-def test_solutions_have_all_points(capsys: pytest.CaptureFixture[str]):
+def test_solutions_have_all_points():
     assert main(["--solution"]) == 0
-    assert "19 of 19 points" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_usual_mistakes_are_named():
     for function, number, text in [
         (naive.without_epoch, 1, "You forgot the epoch"),
-        (naive.returns_nothing, 1, "stopped: returned None, not a list"),
         (naive.wrapped, 2, "DistributedDataParallel, which is forbidden"),
         (naive.state_dict_only, 2, "state_dict() lacks a buffer"),
         (naive.with_grad, 2, "Write it in torch.no_grad()"),
@@ -83,14 +96,11 @@ def test_usual_mistakes_are_named():
         (naive.mean_of_means, 3, "You averaged means"),
         (naive.one_token_at_least, 3, " (on 3 ranks)\n      You counted a rank without tokens"),
         (naive.waits, 4, "Backward waits: use async_op."),
-        (naive.sent_by_last_parameter, 4, "you sent a bucket before its last one was ready"),
+        (naive.sent_by_last_parameter, 4, "FAILED: the mean over ranks, in buckets, in another"),
         (naive.sent_always, 5, "You sent in each micro-batch"),
         (naive.mean_of_micro_batches, 5, "You averaged means"),
-        (naive.concatenated, 5, "      came:     forward backward (on 2"),
         (naive.one_backward, 5, "      came:     forward forward forward backward (on 2"),
-        (naive.never_read, 6, "It began at step 0"),
-        (naive.without_optimizer, 6, "rank 0 lacks: optimizer."),
-        (naive.without_generator, 6, "rank 0 lacks: generator."),
+        (naive.as_rank_0, 6, ", 7 masks, ranks that save: [0, 1]"),
         (naive.in_place, 6, "passed: weights after a kill in a step\n   FAILED"),
     ]:
         exercise = replace(EXERCISES[number - 1], function=function.__name__)
