@@ -234,7 +234,7 @@ def measure_buckets(send_gradients: Callable[..., Callable[[], None]]) -> Facts:
 
 def judge_buckets(ranks: list[Facts]) -> list[Check]:
     flat, _, first, second = ([each["cases"][case] for each in ranks] for case in range(4))
-    checks = [judge_vector("the mean over ranks, in one bucket", flat)]
+    checks = [judge_vector("the mean over ranks, in the first step", flat)]
     sizes = [each.numel() for each in small_model(3).parameters()]
     for (case, *_), (limit, right) in zip((flat, first), BUCKETS.items(), strict=True):
         found = sorted(each["numbers"] for each in case["sent"])
