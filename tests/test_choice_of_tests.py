@@ -11,7 +11,7 @@ from tests.helpers.options import DURATIONS, IS_SLOW
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "translate_ddp"
-SECONDS, OF_A_FILE, OF_A_TEST = 500, 40, 16  # of recorded tests on two cores, in four processes
+SECONDS, OF_A_FILE, OF_A_TEST = 450, 30, 25  # of recorded tests on two cores, in four processes
 
 
 def test_tests_that_are_not_slow_take_few_minutes(request: pytest.FixtureRequest):

@@ -48,8 +48,8 @@ def test_value_of_a_flag_may_begin_with_a_dash_and_have_spaces():
         ("--perturb=True", "--perturb, or --no_perturb for false"),
         ("--no-report=0", "--report, or --no_report for false"),
         ("--lr 0.1 --deterministic FALSE", "--deterministic, or --no_deterministic for false"),
-        ("--local_rank=0", "start with torchrun"),
-        ("--local-rank 1", "start with torchrun"),
+        ("--local_rank=0", "use torchrun"),
+        ("--local-rank 1", "use torchrun"),
     ],
 )
 def test_flags_of_other_programs_are_an_error_with_a_hint(flags: str, hint: str):

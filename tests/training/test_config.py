@@ -90,7 +90,7 @@ def test_help_explains_every_flag(capsys: pytest.CaptureFixture[str]):
 def test_help_shows_the_values_of_the_preset(capsys: pytest.CaptureFixture[str]):
     text = help_of(capsys, "--preset", "base")
     assert "--d_model INT Model width. (default: 512)" in text
-    assert "first step on. (default: 0.0007)" in text
+    assert "peak is lower. (default: 0.0007)" in text
     text = help_of(capsys)
     assert "--d_model INT Model width. (default: 128)" in text
     assert "with several directions chrf. (default: auto)" in text
