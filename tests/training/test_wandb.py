@@ -120,7 +120,7 @@ def test_resumed_run_has_the_same_id_and_variables_count_unless_a_flag_is_given(
     stored = stored_run(tmp_path / "other", "offline-run-*-abc1")
     run = stored["run"][0]
     assert (run["run_id"], run["resume"]) == ("abc1", True)
-    # The group is that of the flag.
+    # The flag sets the group.
     assert (run["project"], run["run_group"], run["display_name"]) == ("own", "g1", "first")
     assert stored_steps(stored) == [20] and steps(tmp_path / "run") == [10, 20]
 
