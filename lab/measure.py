@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import profile, record_function
 
+from benchmarks.gpu.traces import covered
 from lab import ranks
 
 WIDTH, ROWS, STEPS = 512, 1024, 24  # the rows of a step are divided among the ranks
@@ -55,7 +56,7 @@ def read_trace(path: Path) -> str:
         events = [each for each in json.load(file)["traceEvents"] if each.get("ph") == "X"]
     steps = spans(events, "ProfilerStep#")
     sent, computed = spans(events, "gloo:all_reduce"), spans(events, "aten::", "autograd::")
-    waiting = (total(sent + computed) - total(computed)) / total(steps)
+    waiting = (covered(sent + computed) - covered(computed)) / covered(steps)
     return f"{len(sent) / len(steps):.0f} all-reduces in a step, {waiting:.0%} waiting"
 
 
@@ -63,15 +64,6 @@ def spans(events: list[dict[str, Any]], *prefixes: str) -> list[tuple[float, flo
     """Start and end of the events whose names begin with a prefix."""
     found = [each for each in events if each["name"].startswith(prefixes)]
     return [(each["ts"], each["ts"] + each["dur"]) for each in found]
-
-
-def total(parts: list[tuple[float, float]]) -> float:
-    """The time that the spans cover; where they overlap, it counts once."""
-    covered, last = 0.0, float("-inf")
-    for start, end in sorted(parts):
-        covered += max(0.0, end - max(start, last))
-        last = max(last, end)
-    return covered
 
 
 def main() -> None:

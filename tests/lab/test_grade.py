@@ -11,7 +11,6 @@ import torch
 import tests.helpers.processes  # noqa: F401, the server of its ranks also forks ours
 from lab import checks, ranks
 from lab.grade import EXERCISES, grade, main
-from lab.measure import total
 from tests.lab import naive, solutions
 
 ORDER = solutions.indices_of_rank
@@ -67,10 +66,6 @@ def test_a_hang_names_the_rank_that_misses_a_collective():
         "no progress; rank 0 returned after these collectives: broadcast; rank 1"
     )
     assert text.endswith("Rank 0 misses a collective that others entered")
-
-
-def test_spans_that_overlap_count_once():
-    assert total([(0, 4), (1, 2), (3, 6), (8, 9)]) == 7
 
 
 def test_each_exercise_has_a_file_with_the_function_and_its_solution():
