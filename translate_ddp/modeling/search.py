@@ -107,36 +107,36 @@ def _follow(
     `choose` returns, for the logits_NV of rows, a value that is NaN if they are unusable, and the
     next token; it receives the rows' numbers and the token's number, counted from 1.
     """
-    outputs: list[list[int]] = [[] for _ in range(len(limits) * width)]
-    rows = list(range(len(outputs)))
-    unfinished = set(rows)
+    limit_N = np.repeat(limits, width)
+    outputs_NT = np.full((len(limit_N), max(limits) + 1), EOS)  # each row ends in [EOS]
+    is_unfinished_N = np.ones(len(limit_N), dtype=bool)
+    rows = np.arange(len(limit_N))
     rows_N = torch.arange(len(rows), device=device)
     tokens_N = torch.full((len(rows),), SOS, device=device)
     for length in itertools.count(1):
         value_N, tokens_N = choose(state.step(tokens_N), rows_N, length)
-        tokens_N = tokens_N.masked_fill(value_N.isnan(), NAN_TOKEN)
-        for row, token in zip(rows, tokens_N.cpu().tolist(), strict=True):
-            if token == NAN_TOKEN:
-                raise UserError(SCORES_ARE_NAN)
-            if row in unfinished and token != EOS:
-                outputs[row].append(token)
-            at_end = token == EOS or length == limits[row // width] or only_repeats(outputs[row])
-            if at_end:
-                unfinished.discard(row)
-        if not unfinished:
+        tokens = tokens_N.masked_fill(value_N.isnan(), NAN_TOKEN).cpu().numpy()
+        if (tokens == NAN_TOKEN).any():
+            raise UserError(SCORES_ARE_NAN)
+        outputs_NT[rows, length - 1] = np.where(is_unfinished_N[rows], tokens, EOS)
+        is_end = (outputs_NT[rows, length - 1] == EOS) | (limit_N[rows] == length)
+        if length % EVERY == 0:
+            is_end |= [only_repeats(ids) for ids in outputs_NT[rows, :length].tolist()]
+        is_unfinished_N[rows] &= ~is_end
+        if not is_unfinished_N.any():
             break
-        sentences = [rows[first : first + width] for first in range(0, len(rows), width)]
+        sentences = rows.reshape(-1, width)
         kept = rows_to_keep(
-            [not unfinished.isdisjoint(sentence) for sentence in sentences],
-            max(1, ROW_MULTIPLE // width),
+            is_unfinished_N[sentences].any(axis=1).tolist(), max(1, ROW_MULTIPLE // width)
         )
         if len(kept) < len(sentences):
-            rows = [row for index in kept for row in sentences[index]]
+            rows = sentences[kept].flatten()
             state.keep(kept)
             kept_B = torch.tensor(kept, device=device)
-            places_N = (kept_B[:, None] * width + torch.arange(width, device=device)).flatten()
-            rows_N, tokens_N = rows_N[places_N], tokens_N[places_N]
-    found = [Hypothesis(ids, score=None) for ids in outputs]
+            rows_N, tokens_N = (
+                x_N.unflatten(0, (-1, width))[kept_B].flatten() for x_N in (rows_N, tokens_N)
+            )
+    found = [Hypothesis(ids[: ids.index(EOS)], score=None) for ids in outputs_NT.tolist()]
     return [found[first : first + width] for first in range(0, len(found), width)]
 
 
