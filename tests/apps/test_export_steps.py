@@ -7,23 +7,20 @@ import shlex
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import ROOT, TORCHRUN, environment
+from tests.helpers.commands import ROOT, TORCHRUN, background
 from tests.helpers.processes import SECONDS, free_port
+from tests.helpers.served import Client
 
 pytest.importorskip("ctranslate2")
-pytest.importorskip("starlette")
 
 # Of a small corpus that a small model learns in seconds.
-FLAGS = (
-    "--preset tiny --no_perturb --vocab_size 300 --batch_tokens 256 --num_epochs 15 --seq_len 40"
-)
+FLAGS = "--preset tiny --no_perturb --vocab_size 300 --batch_tokens 256 --num_epochs 15"
 WORDS = dict(zip("sun moon tree river stone".split(), "sol lun arb flu piet".split(), strict=True))
 
 
@@ -31,27 +28,27 @@ def commands() -> list[str]:
     """The commands of the page's six numbered sections."""
     page = (ROOT / "docs" / "translate.md").read_text()
     steps = "".join(part for part in page.split("\n## ") if part[0].isdigit())
-    blocks = re.findall(r"^```\n(.*?)```", steps, re.M | re.S)
-    return [block.replace("\\\n", " ").strip() for block in blocks]
+    return re.findall(r"^```\n(.*?)\n```", steps.replace("\\\n", " "), re.M | re.S)
 
 
 def words_of(command: str) -> list[str]:
     """The command for this checkout: nothing needs to be installed."""
     program, *words = shlex.split(command)
     if program == "torchrun":
-        script, *words = words
-        return [*TORCHRUN, str(ROOT / script), *words, *FLAGS.split()]
+        return [*TORCHRUN, str(ROOT / words[0]), *words[1:], *FLAGS.split()]
     assert program == "translate-ddp", command
     return [sys.executable, "-m", "translate_ddp", *words]
 
 
+def start(words: list[str], folder: Path) -> subprocess.Popen[str]:
+    return background(words, folder, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="1")
+
+
 def run(command: str, folder: Path) -> str:
-    variables = environment() | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        words_of(command), cwd=folder, env=variables, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    process = start(words_of(command), folder)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    return output
 
 
 @pytest.fixture
@@ -68,22 +65,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(command: str, folder: Path) -> Iterator[str]:
-    """The address of a server that is started by the command and ended by SIGTERM."""
-    server = subprocess.Popen(
-        [*words_of(command), "--port", str(free_port())],
-        cwd=folder,
-        env=environment() | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def serving(command: str, folder: Path) -> Iterator[Client]:
+    """A client of a server that is started by the command and ended by SIGTERM."""
+    server = start([*words_of(command), "--port", str(free_port())], folder)
     assert server.stdout is not None
     try:
-        found = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in server.stdout)
-        address = next(filter(None, found), None)
-        assert address is not None, "the server ended"
-        yield address[0]
+        found = (re.search(r"http://127\.0\.0\.1:(\d+)", line) for line in server.stdout)
+        yield Client(int(next(filter(None, found))[1]))
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=SECONDS)
@@ -100,11 +88,8 @@ def test_six_commands_lead_from_a_corpus_to_a_served_model(folder: Path):
     assert run(use.replace("A man is riding a bicycle.", "moon sun"), folder) == "lun sol\n"
     assert curl.startswith("curl -s http://127.0.0.1:5000/translate ")
     body = json.loads(shlex.split(curl)[-1]) | {"q": "moon sun"}
-    with serving(serve, folder) as address:
-        request = urllib.request.Request(f"{address}/translate", json.dumps(body).encode())
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            assert json.load(answer)["translatedText"] == "lun sol"
+    with serving(serve, folder) as client:
+        assert client.post(**body)[1]["translatedText"] == "lun sol"
     # An exported folder is scored like a checkpoint.
     (folder / "test.de").write_text("sol lun\n")
     (folder / "test.en").write_text("sun moon\n")

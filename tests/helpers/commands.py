@@ -19,10 +19,10 @@ def environment() -> dict[str, str]:
     return kept | {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1"}
 
 
-def background(words: list[str], **variables: str) -> subprocess.Popen[str]:
+def background(words: list[str], folder: Path = ROOT, /, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         words,
-        cwd=ROOT,
+        cwd=folder,
         env=environment() | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -34,7 +34,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 WITHOUT_KERNEL = frozenset(
     "_unsafe_view alias as_strided chunk detach device empty empty_like empty_strided expand "
     "lift_fresh new_empty new_empty_strided permute select slice split split_with_sizes squeeze t "
-    "transpose unbind unsqueeze view".split()
+    "tensor_split transpose unbind unsqueeze view".split()
 )
 
 
@@ -85,9 +85,10 @@ class Launches(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         name = func._schema.name.partition("::")[2]  # pyright: ignore
-        if name not in WITHOUT_KERNEL:
-            self.counts[name] += 1
         result = func(*args, **(kwargs or {}))
+        is_view = name in ("reshape", "to") and torch._C._is_alias_of(result, args[0])  # pyright: ignore
+        if name not in WITHOUT_KERNEL and not is_view:
+            self.counts[name] += 1
         if name == "mm":
             self.columns_of_products.add(result.shape[-1])
         return result

@@ -4,7 +4,9 @@ gloo does the work. What DDP calls in C++ is recorded too, and how often a group
 """
 
 import json
+import math
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ from torch import Tensor
 from torch.distributed import distributed_c10d
 
 from tests.helpers import processes
+from tests.helpers.little_memory import limit_memory
+from translate_ddp.data.batches import FOLDED
+from translate_ddp.modeling import transformer
+from translate_ddp.modeling.folded_attention import Masks, folded_masks
+from translate_ddp.training.trainer import Trainer
 
 METHODS = """
     allreduce allreduce_coalesced allgather allgather_coalesced _allgather_base all_gather_single
@@ -79,3 +86,20 @@ def train(flags: list[list[str]], folder: str) -> None:
         processes.run_train(flags[rank // 2])
     finally:
         Path(folder, f"calls-{rank}.json").write_text(json.dumps(calls))
+
+
+def train_as_on_gpu(flags: list[list[str]], folder: str) -> None:
+    """As `train`: folded sentences, merged buckets, little memory on rank 1, a signal to rank 2."""
+    train_step = Trainer._train_step
+
+    def folded(source_BS: Tensor, target_BT: Tensor, dtype: torch.dtype) -> Masks:
+        return folded_masks(source_BS, target_BT, dtype, math.gcd(len(source_BS), FOLDED))
+
+    def step_with_signal(self: Trainer, *arguments: Any) -> None:
+        train_step(self, *arguments)
+        if os.environ["RANK"] == "2" and self.position.global_step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    limit_memory(300, full_tokens=100)
+    transformer.attention_masks, Trainer._train_step = folded, step_with_signal  # pyright: ignore
+    train(flags, folder)

@@ -62,9 +62,7 @@ def test_the_cause_of_another_end_is_named():
 
 def test_a_hang_names_the_rank_that_misses_a_collective():
     text = ranks.explain_hang([["broadcast"], ["broadcast", "all_reduce"]], {0})
-    assert text.startswith(
-        "no progress; rank 0 returned after these collectives: broadcast; rank 1"
-    )
+    assert text.startswith("no progress; rank 0 returned after these collectives: broadcast")
     assert text.endswith("Rank 0 misses a collective that others entered")
 
 

@@ -1,24 +1,21 @@
 """Out of memory in training and in decoding."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests import faults
+from tests.faults import out_of_memory
 from tests.helpers import processes
+from tests.helpers.little_memory import train_in_little_memory
 from tests.helpers.models import decode, small_model
 from tests.helpers.options import slow
 from tests.helpers.runs import last_state
-from translate_ddp.data.batches import Batch
 from translate_ddp.modeling.decoding_state import DecodingState
 from translate_ddp.modeling.engine import ready_to_decode
-from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.search import SearchState
 from translate_ddp.runtime.device import OutOfMemory, is_out_of_memory
-from translate_ddp.training.trainer import Trainer
 
 MICRO_BATCH = (
     r"a micro-batch of (\d+) sentences of (\d+) source and (\d+) target tokens.* --max_tokens (\d+)"
@@ -28,23 +25,18 @@ MICRO_BATCH = (
 @pytest.mark.parametrize(
     ("fault", "where"),
     [
-        (faults.out_of_memory("loss", rank=1), f"warming up, {MICRO_BATCH}"),
+        (out_of_memory("loss", rank=1), f"warming up, {MICRO_BATCH}"),
         *slow(
-            (
-                faults.out_of_memory("loss", time=6, rank=1),
-                f"step 5, computing gradients, {MICRO_BATCH}",
-            ),
-            (
-                faults.out_of_memory("validating", rank=0),
-                "step 15, validating: lower --max_tokens, choose a smaller",
-            ),
+            (out_of_memory("loss", time=6, rank=1), f"step 5, computing gradients, {MICRO_BATCH}"),
+            (out_of_memory("validating", rank=0), "step 4, validating: lower --max_tokens, choose"),
         ),
     ],
 )
 def test_out_of_memory_gives_one_message_with_the_phase(
     tiny_run: list[str], tmp_path: Path, fault: str, where: str
 ):
-    job = processes.train([*tiny_run, "--seq_len", "20"], tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
+    flags = [*tiny_run, "--batch_tokens", "500"]
+    job = processes.train(flags, tmp_path, 2, TRANSLATE_DDP_FAULT=fault)
     output = job.fail()
     assert output.count("error: ") == 1 and "Traceback" not in output
     match = re.search(f"error: Out of memory on cpu, {where}", output)
@@ -98,41 +90,17 @@ def test_only_out_of_memory_errors_of_libraries_are_recognized(message: str):
     assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
-def train_with_little_memory(flags: list[str]) -> None:
-    """As on a GPU; rank 1 has the memory for micro-batches of 40 tokens a side."""
-    fit, forward = Trainer.fit, Objective.forward
-
-    def forward_in_memory(self: Objective, batch: Batch) -> dict[str, torch.Tensor]:
-        if os.environ["RANK"] == "1" and batch.source_BS.numel() > 40:
-            raise torch.OutOfMemoryError("injected")
-        return forward(self, batch)
-
-    def fit_on_gpu(self: Trainer) -> bool:
-        self._fit_memory()
-        return fit(self)
-
-    Trainer.fit, Objective.forward = fit_on_gpu, forward_in_memory
-    processes.run_train(flags)
-
-
 @pytest.mark.slow
 def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
     tiny_run: list[str], tmp_path: Path
 ):
     halved, given = tmp_path / "halved", tmp_path / "given"
-    flags = [
-        *tiny_run,
-        "--seq_len",
-        "20",
-        "--batch_tokens",
-        "100",
-        "--model_folder",
-        str(halved),
-        "--max_steps",
-    ]
-    output = processes.start(train_with_little_memory, halved, 2, None, [*flags, "4"]).succeed()
+    flags = [*tiny_run, *"--seq_len 8 --batch_tokens 400 --model_folder".split()]
+    flags += [str(halved), "--max_steps"]
+    job = processes.start(train_in_little_memory, halved, 2, None, [*flags, "4"], 80, 0)
+    output = job.succeed()
     used = re.findall(r"do not fit .* as with --max_tokens (\d+)", output)
-    assert len(used) == 1 and 20 <= int(used[0]) <= 40
+    assert len(used) == 1 and 40 <= int(used[0]) <= 80
     # A resume on more memory has the same micro-batches, on which dropout's draws depend.
     output = processes.train([*flags, "8"], halved, 2).succeed()
     assert f"Micro-batches have up to {used[0]} tokens a side" in output
@@ -141,3 +109,9 @@ def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
     processes.train(flags, given, 2).succeed()
     weights, expected = (last_state(folder)["model"] for folder in (halved, given))
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_a_model_that_fits_in_no_memory_ends_with_an_error(tiny_run: list[str], tmp_path: Path):
+    flags = [*tiny_run, "--model_folder", str(tmp_path)]
+    output = processes.start(train_in_little_memory, tmp_path, 2, None, flags, 0, 100).fail()
+    assert re.search("Out of memory on cpu, warming up, .*: lower --seq_len, or choose", output)

@@ -126,9 +126,8 @@ def _follow(
         if not is_unfinished_N.any():
             break
         sentences = rows.reshape(-1, width)
-        kept = rows_to_keep(
-            is_unfinished_N[sentences].any(axis=1).tolist(), max(1, ROW_MULTIPLE // width)
-        )
+        is_unfinished_B = is_unfinished_N[sentences].max(axis=1).tolist()
+        kept = rows_to_keep(is_unfinished_B, max(1, ROW_MULTIPLE // width))
         if len(kept) < len(sentences):
             rows = sentences[kept].flatten()
             state.keep(kept)

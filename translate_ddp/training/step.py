@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.data.batches import Batch, Step
+from translate_ddp.data.batches import FOLDED, Batch, Step
 from translate_ddp.runtime.device import OutOfMemory, explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
@@ -121,7 +121,7 @@ class OptimizerStep:
     def smaller_size(self, largest_step: Step) -> int:
         """The size to try next for micro-batches that a rank has no memory for; 0 if all have it.
 
-        Also 0 if that micro-batch has one pair: then `warm_up` raises. The gradients are not
+        Also 0 if no micro-batch can be smaller: then `warm_up` raises. The gradients are not
         summed over ranks, as the others would wait for one without memory.
         """
         smaller = 0
@@ -166,9 +166,9 @@ class OptimizerStep:
 
 
 def half_size(batch: Batch) -> int:
-    """Half the padded tokens of the batch's longer side; 0 if it has one pair."""
+    """Half the padded tokens of the batch's longer side; 0 if it may be one pair, filled up."""
     (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
-    return pairs * max(source, target) // 2 if pairs > 1 else 0
+    return pairs * max(source, target) // 2 if pairs > FOLDED else 0
 
 
 def reseed(*key: int) -> None:

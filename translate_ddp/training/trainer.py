@@ -145,13 +145,13 @@ class Trainer:
         """Lower `max_tokens` until the memory of every rank holds the largest micro-batch."""
         given = self.loader.max_tokens
         while smaller := self.optimizer_step.smaller_size(self.loader.largest_step()):
+            smaller = min(smaller, self.loader.max_tokens // 2)  # that one was filled up
             self.loader.max_tokens = self.validator.max_tokens = smaller
         if (fitting := self.loader.max_tokens) < given:
-            used = fitting * self.optimizer_step.forward_copies
             self.logbook.message(
                 f"Micro-batches of up to {given:,} tokens a side do not fit in the memory of "
                 f"{describe_device(self.world.device)}: this run continues as with --max_tokens "
-                f"{used}. Its steps stay the same, of more micro-batches."
+                f"{fitting * self.optimizer_step.forward_copies}. Its steps stay the same."
             )
 
     def _repeat_validation(self) -> None:
