@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 MAX_UNIT = 12  # tokens that are repeated, at most
@@ -27,20 +29,19 @@ def find_loop(tokens: Sequence[T]) -> Sequence[T]:
     return tokens[found.start() : found.end()] if found else tokens[:0]
 
 
-def only_repeats(ids: Sequence[int]) -> bool:
-    """Whether a search ends at these ids: their end is one unit of tokens, many times."""
-    if len(ids) % EVERY or len(ids) < REPEATED:
-        return False
-    return any(_ends_in_repetitions(ids, unit) for unit in range(1, MAX_UNIT + 1))
-
-
-def _ends_in_repetitions(ids: Sequence[int], unit: int) -> bool:
-    count = max(unit * TIMES, REPEATED)
-    end = ids[-count:]
-    return len(end) == count and end[unit:] == end[:-unit]
+def only_repeats(ids_NT: np.ndarray) -> np.ndarray:
+    """Whether a search ends at each of these rows: their end is one unit of tokens, many times."""
+    length = ids_NT.shape[1]
+    found_N = np.zeros(len(ids_NT), dtype=bool)
+    for unit in range(1, MAX_UNIT + 1):
+        count = max(unit * TIMES, REPEATED)
+        if length % EVERY == 0 and length >= count:
+            end_NT = ids_NT[:, -count:]
+            found_N |= (end_NT[:, unit:] == end_NT[:, :-unit]).all(axis=1)
+    return found_N
 
 
 def until_repetition(ids: list[int]) -> list[int]:
     """The ids up to where a search ends that finds them, or all."""
-    lengths = range(REPEATED, len(ids), EVERY)
-    return ids[: next((length for length in lengths if only_repeats(ids[:length])), len(ids))]
+    lengths, ids_1T = range(REPEATED, len(ids), EVERY), np.array([ids])
+    return ids[: next((n for n in lengths if only_repeats(ids_1T[:, :n]).all()), len(ids))]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.repetition import EVERY, only_repeats
+from translate_ddp.modeling.repetition import only_repeats
 from translate_ddp.modeling.search_options import SearchConfig
 
 NAN_TOKEN = -1  # in the place of a token whose score is not a number
@@ -120,8 +120,7 @@ def _follow(
             raise UserError(SCORES_ARE_NAN)
         outputs_NT[rows, length - 1] = np.where(is_unfinished_N[rows], tokens, EOS)
         is_end = (outputs_NT[rows, length - 1] == EOS) | (limit_N[rows] == length)
-        if length % EVERY == 0:
-            is_end |= [only_repeats(ids) for ids in outputs_NT[rows, :length].tolist()]
+        is_end |= only_repeats(outputs_NT[rows, :length])
         is_unfinished_N[rows] &= ~is_end
         if not is_unfinished_N.any():
             break
@@ -233,13 +232,10 @@ def _collect(
     length, (scores_BW, beams_BW, tokens_BW) = length_before + 1, best
     if np.isnan(scores_BW).any():
         raise UserError(SCORES_ARE_NAN)
-    at_limit_B = np.array([length >= limits[sentence] for sentence in sentences])
-    if length % EVERY == 0:
-        # The search only repeats if its best hypothesis does: others differ in their last tokens.
-        best_BT = np.column_stack(
-            [ids_BWT[np.arange(len(beams_BW)), beams_BW[:, 0].astype(np.int64)], tokens_BW[:, 0]]
-        )
-        at_limit_B |= [only_repeats(ids) for ids in best_BT.tolist()]
+    # The search only repeats if its best hypothesis does: others differ in their last tokens.
+    best_BT = ids_BWT[np.arange(len(beams_BW)), beams_BW[:, 0].astype(np.int64)]
+    at_limit_B = only_repeats(np.column_stack([best_BT, tokens_BW[:, 0]]))
+    at_limit_B |= [length >= limits[sentence] for sentence in sentences]
     is_end_BW = ((tokens_BW == EOS) | at_limit_B[:, None]) & (scores_BW > -np.inf)
     for index, place in np.argwhere(is_end_BW).tolist():
         if (sentence := sentences[index]) in unfinished:
