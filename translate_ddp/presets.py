@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "average": 10,
     },
     # Vaswani et al. 2017, table 3: the base model, and its batch of about 25,000 tokens over all
-    # GPUs. 8 GPUs train faster with --batch_tokens 200000 --lr 1e-3 (Ott et al. 2018).
+    # GPUs. Larger batches train several GPUs faster (Ott et al. 2018: big, 400,000, 1e-3).
     "base": {
         "d_model": 512,
         "num_heads": 8,
