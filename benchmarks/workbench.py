@@ -51,7 +51,7 @@ class Training:
         return self.loader.sampler
 
     def warm_up(self) -> None:
-        self.optimizer_step.warm_up(self.loader.largest_step())
+        self.optimizer_step.warm_up(self.loader)
 
     def log(self) -> None:
         """Compute the values of a log record."""

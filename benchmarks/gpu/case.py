@@ -33,7 +33,7 @@ PARTS: dict[PartName, tuple[str, float, float]] = {
     "decoding": ("Decoding beside transformers and CTranslate2", 30, 90),
     "peer": ("Training beside transformers", 20, 60),
     "waits": ("Host waits in a training step", 10, 30),
-    "ranks": ("Several GPUs", 40, 240),
+    "ranks": ("Several GPUs", 40, 330),
 }
 Status = Literal["done", "failed", "missing", "needs a GPU", "out of memory", "skipped"]
 

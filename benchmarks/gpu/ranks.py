@@ -48,7 +48,7 @@ def ranks(setup: Setup) -> Iterator[Case]:
     for size in sorted({1, 2, count}):
         name = f"{size} rank{'s' * (size > 1)}"
         yield Case(name, lambda size=size: scaling(setup, size, of_one), 30)
-    yield Case("kill -9 of a rank, and resume", lambda: kill_and_resume(setup, count), 60)
+    yield Case("kill -9 of a rank, and resume", lambda: kill_and_resume(setup, count), 100)
 
 
 def scaling(setup: Setup, size: int, of_one: dict[str, float]) -> Measurement:

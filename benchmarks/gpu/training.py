@@ -18,6 +18,7 @@ from benchmarks.random_pairs import EQUAL, LONG_TAIL, MULTI30K
 from benchmarks.workbench import Training, open_training, take_step, take_steps
 from translate_ddp.modeling import kernels
 from translate_ddp.modeling.folded_attention import folded_masks, padding_mask
+from translate_ddp.runtime.device import fix_cuda_kernels
 
 LARGE = ("base", "big")
 SWEEP = [("base", 1024 * size) for size in (8, 16, 32, 64)]
@@ -26,6 +27,7 @@ SWEEP += [("big", 1024 * size) for size in (8, 16)]
 
 def attention(setup: Setup) -> Iterator[Case]:
     """Forward and backward of sentences of equal lengths, one by one (1), and so many folded."""
+    fix_cuda_kernels()
     for length, count in product((16, 64), (1, 4, 8, 16)):
         run = partial(measure_attention, setup, length, count)
         yield Case(f"{length} tokens, {count}", run, 3)
@@ -34,10 +36,11 @@ def attention(setup: Setup) -> Iterator[Case]:
 def measure_attention(setup: Setup, length: int, count: int) -> Measurement:
     sentences = max(count, setup.tokens(24_000) // length // count * count)
     tokens_BM = torch.ones(sentences, length, dtype=torch.int64, device=setup.device)
-    masks = folded_masks(tokens_BM, tokens_BM, torch.bfloat16, count)
-    mask = padding_mask(tokens_BM, torch.bfloat16) if count == 1 else masks.source
+    dtype = kernels.choose_dtype("auto", tokens_BM.device)
+    masks = folded_masks(tokens_BM, tokens_BM, dtype, count)
+    mask = padding_mask(tokens_BM, dtype) if count == 1 else masks.source
     shape = sentences // count, 8, count * length, 64
-    q, k, v = torch.randn(3, *shape, dtype=torch.bfloat16, device=setup.device, requires_grad=True)
+    q, k, v = torch.randn(3, *shape, dtype=dtype, device=setup.device, requires_grad=True)
     step = lambda: kernels.attention(q, k, v, mask, False, 0.1).sum().backward()  # noqa: E731
     return Measurement({"ms": 1e3 * seconds_of(step, tokens_BM.device)})
 
@@ -56,7 +59,8 @@ def one_micro_batch(training: Training) -> Iterator[np.ndarray]:
     tokens = training.config.batches.batch_tokens
     step = training.loader.prepare([np.arange(tokens // EQUAL.longest)])
     shapes = [batch.target_BT.shape for batch in step.micro_batches]
-    assert shapes == [(tokens // EQUAL.longest, EQUAL.longest)], shapes
+    if shapes != [(tokens // EQUAL.longest, EQUAL.longest)]:
+        raise torch.OutOfMemoryError(f"only for micro-batches of {shapes}")
     while True:
         take_step(training, step)
         yield step.rows

@@ -141,9 +141,7 @@ def test_workers_score_as_one_process(trained: Path, place: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_stop_request_keeps_finished_chunks(
-    translate: Callable[..., Job], trained: Path, place: Path
-):
+def test_stop_keeps_finished_chunks(translate: Callable[..., Job], trained: Path, place: Path):
     # The supervisor's thread receives the signal while the main thread sleeps.
     job = translate(
         fault=faults.several(

@@ -69,9 +69,7 @@ def test_a_file_that_is_no_page_of_ours_is_not_replaced(runs: list[str], content
         (["one"] * (MAX_RUNS + 1), "1 to 8 folders, but was given 9"),
     ],
 )
-def test_bad_input_is_one_message_and_writes_nothing(
-    runs: list[str], words: list[str], message: str
-):
+def test_bad_input_is_a_message_and_writes_nothing(runs: list[str], words: list[str], message: str):
     before = sorted(Path().rglob("*"))
     with pytest.raises(UserError, match=message):
         report(*words)

@@ -136,9 +136,7 @@ def test_partial_folder_is_deleted_only_after_its_process_has_ended(
     assert not partial_folders(published)
 
 
-def test_validation_set_of_a_damaged_corpus_is_not_used(
-    run: Run, capsys: pytest.CaptureFixture[str]
-):
+def test_validation_set_of_damaged_corpus_is_not_used(run: Run, capsys: pytest.CaptureFixture[str]):
     (summary,) = run.folder.glob("data/*/prepared.json")
     fingerprint = json.loads(summary.read_text())["fingerprint"]
     assert find_prepared(run.folder / "data", fingerprint[:12], "") is not None

@@ -142,9 +142,7 @@ def test_lines_of_errors_count_those_within_fields(folder: Path):
     assert "line 5 has 3 fields" in message
 
 
-def test_texts_to_translate_are_read_as_in_training(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_texts_to_translate_are_read_as_trained(folder: Path, capsys: pytest.CaptureFixture[str]):
     text = with_csv(MIXED, csv.QUOTE_MINIMAL, "German text\tEnglish text\n", "\n")
     path = Path(write(folder / "x.tsv", text))
     assert list(read_sources(path, "de", "en")) == [src for src, _ in MIXED]

@@ -147,9 +147,7 @@ def test_stray_quote_in_csv_is_reported_where_it_would_join_texts(folder: Path):
     assert "cannot be read: text follows a quote in line 2 that ends a field of line 2." in message
 
 
-def test_endless_quoted_field_does_not_fill_the_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_endless_quoted_field_does_not_fill_memory(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("translate_ddp.data.readers.delimited.MAX_FIELD", 1000)
     source = write(folder / "x.csv", 'a,b\nc,"d\n' + "e,f\n" * 1000)
     assert "a quote in line 2 is never closed" in error_of(source)

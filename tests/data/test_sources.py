@@ -182,9 +182,7 @@ def test_error_for_missing_path_lists_similar_names(folder: Path, missing: str):
         assert {*names[:2]} == {"train.de", "train.en"} and names[2].startswith("Chapter")
 
 
-def test_path_in_existing_folder_is_not_a_hub_dataset(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_path_in_existing_folder_is_no_hub_dataset(folder: Path, monkeypatch: pytest.MonkeyPatch):
     write_parallel(folder / "train", numbered_pairs(3))
     monkeypatch.chdir(folder.parent)
     assert "no file or folder data/valid" in error_of("data/valid")

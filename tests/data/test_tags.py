@@ -71,9 +71,7 @@ def test_tag_is_before_the_training_sources_of_its_dataset_only(tmp_path: Path):
     assert len(data.facts.tokenizer.encode(["<bt>"])[0]) < len("<bt>")
 
 
-def test_both_directions_are_trained_with_the_tags_of_target_and_dataset(
-    tmp_path: Path,
-):
+def test_both_directions_are_trained_with_the_tags_of_target_and_dataset(tmp_path: Path):
     data = prepared(tmp_path, ONE, TWO, bidirectional=True, tags=("<a>", ""))
     forward = tagged(">>de<< <a>", ONE) + tagged(">>de<<", TWO)
     backward = tagged(">>en<< <a>", swapped(ONE)) + tagged(">>en<<", swapped(TWO))

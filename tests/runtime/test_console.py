@@ -34,9 +34,7 @@ def test_validation_is_one_line_with_units_and_the_last_training_loss(
     )
 
 
-def test_samples_are_aligned_cut_and_cannot_control_the_terminal(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_samples_are_aligned_cut_and_cannot_control_a_terminal(capsys: pytest.CaptureFixture[str]):
     ConsoleSink().validated(1, [Sample("a" * 200, "b" * 201, "\x1b[2JGood\nday")])
     assert capsys.readouterr().out.splitlines() == [
         "",

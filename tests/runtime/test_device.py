@@ -93,9 +93,7 @@ def test_driver_too_old_for_torch_is_an_error(monkeypatch: pytest.MonkeyPatch, t
         ("NVIDIA L40", 0),
     ],
 )
-def test_peak_is_that_of_exactly_this_model(
-    monkeypatch: pytest.MonkeyPatch, name: str, tflops: float
-):
+def test_peak_is_of_exactly_this_model(monkeypatch: pytest.MonkeyPatch, name: str, tflops: float):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
     assert peak_flop(torch.device("cuda")) == tflops * 1e12
     assert peak_flop(torch.device("cpu")) == 0
@@ -127,9 +125,7 @@ def translate_in_a_fork(folder: str, opens: bool) -> None:
 
 
 @pytest.mark.parametrize("opens", [False, True])
-def test_fork_of_a_process_with_a_model_translates_alike(
-    finished: Run, tmp_path: Path, opens: bool
-):
+def test_fork_of_process_with_a_model_translates_alike(finished: Run, tmp_path: Path, opens: bool):
     processes.start(translate_in_a_fork, tmp_path, 1, None, str(finished.folder), opens).succeed()
 
 

@@ -91,9 +91,7 @@ def test_only_out_of_memory_errors_of_libraries_are_recognized(message: str):
 
 
 @pytest.mark.slow
-def test_micro_batches_that_do_not_fit_on_a_rank_are_divided_on_all(
-    tiny_run: list[str], tmp_path: Path
-):
+def test_all_ranks_divide_micro_batches_if_one_lacks_memory(tiny_run: list[str], tmp_path: Path):
     halved, given = tmp_path / "halved", tmp_path / "given"
     flags = [*tiny_run, *"--seq_len 8 --batch_tokens 400 --model_folder".split()]
     flags += [str(halved), "--max_steps"]

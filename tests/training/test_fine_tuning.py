@@ -182,9 +182,7 @@ def test_folder_of_a_run_with_another_start_is_an_error(finished: Run, child: Ru
 
 
 @pytest.mark.slow
-def test_file_on_the_disk_of_one_node_is_enough(
-    nodes: Nodes, child: Run, file: Path, tmp_path: Path
-):
+def test_file_on_one_node_is_enough(nodes: Nodes, child: Run, file: Path, tmp_path: Path):
     # Each node has its own disk, so a path that only the second one has.
     flags = [
         [*child.flags, *UNCHANGED, "--init_from", path, "--model_folder", str(tmp_path / disk)]

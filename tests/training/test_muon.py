@@ -127,9 +127,7 @@ def save_weights(folder: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(2, torch.float32), (3, torch.bfloat16)])
-def test_weights_on_every_rank_are_those_of_one_process(
-    tmp_path: Path, size: int, dtype: torch.dtype
-):
+def test_all_ranks_have_the_weights_of_one_process(tmp_path: Path, size: int, dtype: torch.dtype):
     alone = uneven_model()
     take_steps(alone, build_optimizer(alone, CONFIG, dtype), range(3))
     processes.start(save_weights, tmp_path, size, None, str(tmp_path), dtype).succeed()

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -14,10 +15,13 @@ from torch import Tensor, nn
 from tests.helpers import processes
 from tests.helpers.models import small_batch, small_model
 from tests.helpers.runs import assert_same_tree
-from translate_ddp.data.batches import Batch, Step
+from translate_ddp.data.batches import Batch, BatchLoader, Step
+from translate_ddp.data.dataset import ParallelDataset, Ragged, TrainingPairs
+from translate_ddp.data.plan import StepSampler
 from translate_ddp.modeling.loss import Objective
+from translate_ddp.runtime.device import OutOfMemory
 from translate_ddp.runtime.world import World, open_world
-from translate_ddp.settings import DistributedConfig, LossConfig, OptimizerConfig
+from translate_ddp.settings import BatchConfig, DistributedConfig, LossConfig, OptimizerConfig
 from translate_ddp.training import optimizer as optimizer_module
 from translate_ddp.training.optimizer import LossScale, build_optimizer, learning_rate
 from translate_ddp.training.step import AsyncCopy, OptimizerStep, StepFlags
@@ -210,11 +214,37 @@ def test_dropout_depends_on_seed_step_micro_batch_and_rank_only():
 
 def test_warm_up_changes_nothing():
     warm, cold = make_step(), make_step()
-    warm.warm_up(STEP)
+    warm.warm_up(SimpleNamespace(largest_step=lambda: STEP))  # pyright: ignore
     assert_same_weights(warm, cold)
     for optimizer_step in (warm, cold):
         optimizer_step(STEP, 0)
     assert_same_weights(warm, cold)
+
+
+@pytest.mark.parametrize("full_tokens", [0, 100])  # without, or with empty sentences
+@pytest.mark.parametrize("longest", [5, 40, 300, 3000])
+@pytest.mark.parametrize("memory", [0, 700, 2000, 9000])
+def test_micro_batches_are_halved_until_they_fit(full_tokens: int, longest: int, memory: int):
+    side = Ragged.of([[7] * length for length in [1, 2, longest - 1] * 30])  # and a marker
+    config = BatchConfig(batch_tokens=9000, max_tokens=0)
+    mine = StepSampler(TrainingPairs(ParallelDataset(side, side), seed=0), config)
+    loader = BatchLoader(mine, 8000, torch.device("cpu"), full_tokens)
+
+    def compute(step: Step) -> None:
+        if positions_of(step) > memory:
+            raise OutOfMemory("injected")
+
+    optimizer_step, given = make_step(), positions_of(loader.largest_step())
+    optimizer_step.compute_gradients = compute  # pyright: ignore[reportAttributeAccessIssue]
+    optimizer_step.fit_memory(loader)
+    one_pair = longest + 7 * min(longest, 32)  # filled up
+    found = positions_of(loader.largest_step())
+    assert found <= max(memory, one_pair + longest)  # the latter: then `warm_up` raises
+    assert 2 * found + one_pair >= min(memory, given)
+
+
+def positions_of(step: Step) -> int:
+    return step.micro_batches[0].source_BS.numel()
 
 
 def raise_flags_at_different_steps() -> None:

@@ -31,12 +31,10 @@ def find_loop(tokens: Sequence[T]) -> Sequence[T]:
 
 def only_repeats(ids_NT: np.ndarray) -> np.ndarray:
     """Whether a search ends at each of these rows: their end is one unit of tokens, many times."""
-    length = ids_NT.shape[1]
     found_N = np.zeros(len(ids_NT), dtype=bool)
     for unit in range(1, MAX_UNIT + 1):
-        count = max(unit * TIMES, REPEATED)
-        if length % EVERY == 0 and length >= count:
-            end_NT = ids_NT[:, -count:]
+        end_NT = ids_NT[:, -max(unit * TIMES, REPEATED) :]
+        if end_NT.shape[1] == max(unit * TIMES, REPEATED):
             found_N |= (end_NT[:, unit:] == end_NT[:, :-unit]).all(axis=1)
     return found_N
 

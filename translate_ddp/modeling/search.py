@@ -17,7 +17,7 @@ from torch import Tensor
 
 from translate_ddp.data.tokenizer import EOS, SOS
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.repetition import only_repeats
+from translate_ddp.modeling.repetition import EVERY, only_repeats
 from translate_ddp.modeling.search_options import SearchConfig
 
 NAN_TOKEN = -1  # in the place of a token whose score is not a number
@@ -120,7 +120,8 @@ def _follow(
             raise UserError(SCORES_ARE_NAN)
         outputs_NT[rows, length - 1] = np.where(is_unfinished_N[rows], tokens, EOS)
         is_end = (outputs_NT[rows, length - 1] == EOS) | (limit_N[rows] == length)
-        is_end |= only_repeats(outputs_NT[rows, :length])
+        if length % EVERY == 0:
+            is_end |= only_repeats(outputs_NT[rows, :length])
         is_unfinished_N[rows] &= ~is_end
         if not is_unfinished_N.any():
             break
@@ -129,8 +130,8 @@ def _follow(
         kept = rows_to_keep(is_unfinished_B, max(1, ROW_MULTIPLE // width))
         if len(kept) < len(sentences):
             rows = sentences[kept].flatten()
+            kept_B = torch.tensor(kept, device=device)  # before the device is busy again
             state.keep(kept)
-            kept_B = torch.tensor(kept, device=device)
             rows_N, tokens_N = (
                 x_N.unflatten(0, (-1, width))[kept_B].flatten() for x_N in (rows_N, tokens_N)
             )
@@ -177,8 +178,8 @@ def beam(
         multiple = max(1, ROW_MULTIPLE // width)
         kept = rows_to_keep([sentence in unfinished for sentence in sentences], multiple)
         if len(kept) < len(sentences):
-            state.keep(kept)
             kept_B = torch.tensor(kept, device=device)
+            state.keep(kept)
             following = [x_BW[kept_B] for x_BW in following]
             sentences = [sentences[index] for index in kept]
         scores_BW, beams_BW, tokens_BW = following
@@ -232,10 +233,11 @@ def _collect(
     length, (scores_BW, beams_BW, tokens_BW) = length_before + 1, best
     if np.isnan(scores_BW).any():
         raise UserError(SCORES_ARE_NAN)
-    # The search only repeats if its best hypothesis does: others differ in their last tokens.
-    best_BT = ids_BWT[np.arange(len(beams_BW)), beams_BW[:, 0].astype(np.int64)]
-    at_limit_B = only_repeats(np.column_stack([best_BT, tokens_BW[:, 0]]))
-    at_limit_B |= [length >= limits[sentence] for sentence in sentences]
+    at_limit_B = np.array([length >= limits[sentence] for sentence in sentences])
+    if length % EVERY == 0:
+        # The search only repeats if its best hypothesis does: others differ in their last tokens.
+        best_BT = ids_BWT[np.arange(len(beams_BW)), beams_BW[:, 0].astype(np.int64)]
+        at_limit_B |= only_repeats(np.column_stack([best_BT, tokens_BW[:, 0]]))
     is_end_BW = ((tokens_BW == EOS) | at_limit_B[:, None]) & (scores_BW > -np.inf)
     for index, place in np.argwhere(is_end_BW).tolist():
         if (sentence := sentences[index]) in unfinished:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from translate_ddp.data.batches import FOLDED, Batch, Step
+from translate_ddp.data.batches import FOLDED, SHORT, Batch, BatchLoader, Step
 from translate_ddp.runtime.device import OutOfMemory, explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
@@ -118,38 +118,38 @@ class OptimizerStep:
                 totals[name] = totals.get(name, 0.0) + value.detach().double()
         return totals
 
-    def smaller_size(self, largest_step: Step) -> int:
-        """The size to try next for micro-batches that a rank has no memory for; 0 if all have it.
-
-        Also 0 if no micro-batch can be smaller: then `warm_up` raises. The gradients are not
-        summed over ranks, as the others would wait for one without memory.
-        """
-        smaller = 0
-        try:
-            with self.world.no_sync(self.objective):
-                # Twice: all micro-batches of a step but the first have gradients in memory, too.
-                twice = largest_step.micro_batches * 2
-                self.compute_gradients(largest_step._replace(micro_batches=twice))
-        except OutOfMemory:
-            smaller = max(map(half_size, largest_step.micro_batches))
-        gc.collect()  # the error's stack held activations until here
-        self.optimizer.zero_grad()
-        torch.cuda.empty_cache()
-        return min(filter(None, self.world.gather(smaller)), default=0)
-
-    def warm_up(self, largest_step: Step) -> None:
+    def warm_up(self, loader: BatchLoader) -> None:
         """Compute the gradients of the largest step once, and discard them.
 
-        DDP orders its buckets in its first forward and backward. Without a warm-up, the first steps
-        after a resume would sum gradients in another order than an uninterrupted run. It also
-        raises out of memory at the start instead of later, since it allocates the optimizer's state
-        and the largest micro-batch.
+        DDP orders its buckets in its first forward and backward: without a warm-up, the first steps
+        after a resume would sum gradients in another order than an uninterrupted run. The
+        optimizer's state and the largest micro-batch run out of memory at the start, not later.
         """
         allocate_moments(self.optimizer)
-        self.compute_gradients(largest_step)
+        if self.world.device.type == "cuda":  # a CPU's memory may be swapped
+            self.fit_memory(loader)
+        self.compute_gradients(loader.largest_step())
         self.optimizer.zero_grad()
         if self.world.device.type == "cuda":
             gc.freeze()  # a collection of all objects would let the device wait
+
+    def fit_memory(self, loader: BatchLoader) -> None:
+        """Lower `max_tokens` until each rank has memory for its largest micro-batch or one pair."""
+        size = loader.max_tokens
+        while size:
+            loader.max_tokens, size = size, 0
+            step = loader.largest_step()
+            try:
+                with self.world.no_sync(self.objective):  # others would wait for this rank
+                    # Twice: all micro-batches of a step but the first find gradients in memory.
+                    self.compute_gradients(step._replace(micro_batches=step.micro_batches * 2))
+            except OutOfMemory:
+                # Of at most half the `max_tokens`, since a micro-batch is filled up.
+                size = min(half_size(step.micro_batches[0]), loader.max_tokens // 2)
+            gc.collect()  # the error's stack held activations until here
+            self.optimizer.zero_grad()
+            torch.cuda.empty_cache()
+            size = min(filter(None, self.world.gather(size)), default=0)
 
     def _explain_out_of_memory(self, batch: Batch) -> AbstractContextManager[None]:
         (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
@@ -168,7 +168,9 @@ class OptimizerStep:
 def half_size(batch: Batch) -> int:
     """Half the padded tokens of the batch's longer side; 0 if it may be one pair, filled up."""
     (pairs, source), (_, target) = batch.source_BS.shape, batch.target_BT.shape
-    return pairs * max(source, target) // 2 if pairs > FOLDED else 0
+    longer = max(source, target)
+    filled = (FOLDED - 1) * min(longer, SHORT)  # as `largest_step` has them
+    return pairs * longer // 2 if (pairs - 2) * longer >= filled else 0
 
 
 def reseed(*key: int) -> None:

@@ -91,9 +91,7 @@ class Trainer:
                 return True
             # Within an epoch, at --max_steps: its last validation may have been removed.
         self.supervisor.enter_phase("warming up")
-        if self.world.device.type == "cuda":  # a CPU's memory may be swapped
-            self._fit_memory()
-        self.optimizer_step.warm_up(self.loader.largest_step())
+        self._warm_up()
         self.supervisor.begin_training(self.config.max_minutes)
         self._first_step, self._began = self.position.global_step, time.monotonic()
         steps, folder = self.config.profile * self.world.is_main, self.checkpoints.store.folder
@@ -141,13 +139,11 @@ class Trainer:
             self._validate_end(self.position)
         return True
 
-    def _fit_memory(self) -> None:
-        """Lower `max_tokens` until the memory of every rank holds the largest micro-batch."""
+    def _warm_up(self) -> None:
         given = self.loader.max_tokens
-        while smaller := self.optimizer_step.smaller_size(self.loader.largest_step()):
-            smaller = min(smaller, self.loader.max_tokens // 2)  # that one was filled up
-            self.loader.max_tokens = self.validator.max_tokens = smaller
+        self.optimizer_step.warm_up(self.loader)
         if (fitting := self.loader.max_tokens) < given:
+            self.validator.max_tokens = fitting
             self.logbook.message(
                 f"Micro-batches of up to {given:,} tokens a side do not fit in the memory of "
                 f"{describe_device(self.world.device)}: this run continues as with --max_tokens "
