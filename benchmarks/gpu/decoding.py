@@ -140,8 +140,7 @@ def measure(sources: Ids, search: Decode, size: int) -> tuple[Values, Ids]:
 
 GPU_TOKENS = 12_500  # of a step
 GPU_SECONDS, CPU_SECONDS = 30.0, 5.0  # at most
-STEPS_BETWEEN_CHECKS = 50
-CHECKED = 64  # held-out sentences
+STEPS_BETWEEN_CHECKS, CHECKED = 50, 64  # the latter: held-out sentences
 GOOD_SHARE = 0.98  # of them copied: training ends
 SCHEDULE = ["--warmup_steps", "200", "--dropout", "0"]
 CHECKED_SEED, TRANSLATED_SEED = 2, 1
@@ -162,6 +161,7 @@ def train_to_copy(setup: Setup) -> tuple[Transformer, Ids, Values]:
     )
     limit = CPU_SECONDS if setup.cpu else GPU_SECONDS
     with open_training(flags, data) as training:
+        training.warm_up()  # which fits micro-batches to the memory
         steps, model = take_steps(training), training.model
         begin, copied = time.monotonic(), 0.0
         while copied < GOOD_SHARE and time.monotonic() - begin < limit:
