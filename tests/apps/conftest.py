@@ -10,7 +10,8 @@ from tests.helpers.browser import Browser
 from translate_ddp.decoding import Decoder
 
 LIBRARIES = ("starlette", "uvicorn", "python_multipart")
-collect_ignore_glob = [] if all(map(find_spec, LIBRARIES)) else ["test_serve*.py"]
+OF_SERVER = ["test_serve*.py", "test_export_steps.py"]
+collect_ignore_glob = [] if all(map(find_spec, LIBRARIES)) else OF_SERVER
 
 
 @pytest.fixture(scope="module")
