@@ -17,7 +17,8 @@ from translate_ddp.runtime.device import processor_name
 
 CALLS = 7  # timed, after 2 untimed ones
 SIZES = {"cpu": 2048, "cuda": 8192}
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TYPES = {"cpu": {"fp32": torch.float32, "bf16": torch.bfloat16}}
+TYPES["cuda"] = TYPES["cpu"] | {"fp16": torch.float16}
 
 
 def facts() -> dict[str, Any]:
@@ -54,7 +55,7 @@ def matrix_peaks(device: torch.device | str = "cpu") -> dict[str, float]:
     """Measured GFLOP/s of a large square product by dtype, on all cores or one GPU."""
     device, found = torch.device(device), {}
     size = SIZES[device.type]
-    for name, dtype in list(TYPES.items())[: 3 if device.type == "cuda" else 2]:
+    for name, dtype in TYPES[device.type].items():
         a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
         found[name] = 2 * size**3 / seconds_of(partial(multiply, a, b), device) / 1e9
     return found
