@@ -90,14 +90,14 @@ def test_model_that_loses_more_than_half_a_bleu_is_rejected(
         references=lines,
         sizes=dict.fromkeys(model.facts.directions, len(lines)),
     )
-    ids = model.facts.tokenizer.encode(lines)
-    own = model.engine()
+    ids, own = model.facts.tokenizer.encode(lines), model.engine()
     perfect, other = (Changed(own.model, own.device) for _ in range(2))
     monkeypatch.setattr(TrainedModel, "engine", lambda self: perfect)
     perfect.rows = dict(enumerate(ids))
-    other.rows = perfect.rows | {0: ids[1]}  # another word in one of 400 sentences
-    _, line = verify_quality(model, other, many)
-    assert line.startswith("BLEU 100.00 of the checkpoint, 99.9") and "(p = 0." in line
+    other.rows = perfect.rows | {0: ids[1]}  # another word in one sentence of 400, and of 14
+    few = replace(many, sources=many.sources[:14], references=lines[:14])
+    assert "BLEU 100.00 of the checkpoint, 99.9" in verify_quality(model, other, many)[1]
+    assert "BLEU 100.00 of the checkpoint, 98.6" in verify_quality(model, other, few)[1]
     other.rows = perfect.rows | dict.fromkeys(range(0, 40, 2), ids[1])
     with pytest.raises(NotTheSame, match=r"BLEU 100\.00 .* a loss of more than 0\.5"):
         verify_quality(model, other, many)
