@@ -1,9 +1,9 @@
-"""What small corpora gain from each other: one model for each direction, one for all, and both.
+"""What small corpora gain from settings, and from each other in one model.
 
-    python -m benchmarks.languages --corpus mafand --languages hau ibo lug pcm tsn twi yor zul
+    python -m benchmarks.languages --languages hau ibo lug pcm tsn twi yor zul
 
-The corpus has tables en-LANGUAGE.train.json.gz, .dev and .test. For each language it trains a model
-of its own direction alone, with several settings, of which validation chooses; for each temperature
+For each language it trains a model of its own direction alone, with several settings, of which
+validation chooses; for each temperature
 one model of all directions; and from the one of the best validation, one that is fine-tuned for
 each direction. Test sets are excluded from all training, and scored once, with the
 epoch that is best on validation. Each finished run has a record beside the report, and is not
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.common import ROOT, Settings, as_flags, python, read_settings
+from benchmarks.common import ROOT, Settings, Values, as_flags, python, read_settings
 from benchmarks.machine import facts
 from benchmarks.report import Row, write_report
 from translate_ddp.data.rows import ignore_progress
@@ -40,12 +40,10 @@ STOPPED = 3  # exit code of train.py after a request to stop: it has saved, but 
 
 @dataclass(frozen=True)
 class LanguagesBenchmark(Settings):
-    corpus: Path = Path("mafand")
-    """Folder of the tables."""
+    corpus: str = "mafand/en-{tgt}.{split}.json.gz"
+    """Sources, as of `train.py --dataset`; {split} is train, dev and test."""
     languages: tuple[str, ...] = ("hau", "ibo", "lug", "pcm", "tsn", "twi", "yor", "zul")
     """Languages beside English."""
-    into_english: bool = False
-    """Measure the directions into English, not out of it."""
     run_folder: Path = Path("weights/languages")
     """Folder of the runs."""
     alone: tuple[str, ...] = tuple(
@@ -66,18 +64,8 @@ class LanguagesBenchmark(Settings):
     seed: int = 1
     """Seed of the trainings."""
 
-    @property
-    def side(self) -> str:
-        return "into" if self.into_english else "from"
-
-    def direction(self, language: str) -> LanguagePair:
-        pair = LanguagePair("en", language)
-        return pair.reverse if self.into_english else pair
-
-    def table(self, split: str) -> str:
-        """The name of the tables of a split, as train.py takes it."""
-        language = "{src}" if self.into_english else "{tgt}"
-        return str(self.corpus.absolute() / f"en-{language}.{split}.json.gz")
+    def source(self, split: str) -> str:
+        return str(Path(self.corpus.replace("{split}", split)).absolute())
 
 
 @dataclass(frozen=True)
@@ -93,9 +81,8 @@ class Training:
 
     @property
     def name(self) -> str:
-        settings, languages = self.settings, self.languages
-        of = [languages[0]] if len(languages) == 1 else []
-        parts = [self.kind, *of, self.variant, settings.side, str(settings.seed)]
+        of = [*self.languages] if len(self.languages) == 1 else []
+        parts = [self.kind, *of, self.variant, str(self.settings.seed)]
         return "-".join(filter(None, parts))
 
     @property
@@ -108,6 +95,9 @@ class Training:
 
     @property
     def is_finished(self) -> bool:
+        """Whether there is a record. Raises UserError if it is of other flags."""
+        if self.file.exists() and self.record["flags"] != self.flags:
+            raise UserError(f"{self.file} has other flags: {self.record['flags']}. Choose a name.")
         return self.file.exists()
 
     def finish(self) -> None:
@@ -130,7 +120,7 @@ class Training:
         return json.loads(self.file.read_text())
 
     def score(self, language: str, metric: str = "chrf", split: str = "test") -> float:
-        return self.record[split][str(self.settings.direction(language))][metric]
+        return self.record[split][f"en-{language}"][metric]
 
     def mean(self, split: str) -> float:
         return fmean(self.score(each, split=split) for each in self.languages)
@@ -145,20 +135,18 @@ class Training:
     @property
     def _data_flags(self) -> list[str]:
         settings = self.settings
-        sides = ["en"], list(self.languages)
-        sources, targets = sides[::-1] if settings.into_english else sides
         names = {"dataset": "train", "validation": "dev", "exclude": "test"}
         others = {"model_folder": self.folder, "seed": settings.seed, "keep_last": 1}
         others |= {"wandb_mode": "disabled", "preempted_exit_code": STOPPED}
-        flags = as_flags({name: settings.table(split) for name, split in names.items()} | others)
-        return [*flags, "--lang_src", *sources, "--lang_tgt", *targets]
+        flags = as_flags({name: settings.source(split) for name, split in names.items()} | others)
+        return [*flags, "--lang_src", "en", "--lang_tgt", *self.languages]
 
     def _score(self, split: str) -> Iterator[tuple[str, dict[str, float]]]:
         """The scores of each direction: sentences are translated whole, as in training."""
         model = Translator.open(str(self.folder), preload="best")
         for language in self.languages:
-            pair = self.settings.direction(language)
-            rows = read_pairs(pair.fill(self.settings.table(split)), pair).read(ignore_progress)
+            pair = LanguagePair("en", language)
+            rows = read_pairs(pair.fill(self.settings.source(split)), pair).read(ignore_progress)
             texts = [(normalize(src), normalize(tgt)) for src, tgt in rows if src and tgt]
             sources, references = ([text[side] for text in texts] for side in range(2))
             found = model.translate(
@@ -228,42 +216,49 @@ def runs_tuned(settings: LanguagesBenchmark, start: Training | None = None) -> l
 def report(settings: LanguagesBenchmark) -> None:
     """Write the scores of all finished runs."""
     alone = [run for run in runs_alone(settings) if run.is_finished]
+    rows = [Row(f"en-{run.languages[0]}, {run.variant}", values_of(run)) for run in alone]
+    notes = [
+        "chrF / BLEU, by the epoch that is best on validation.",
+        f"BLEU: {bleu_signature(*settings.languages)}",
+    ]
+    places = {"folder": settings.results, "notes": notes}
+    write_report(f"alone_{settings.seed}", "Models of one direction", rows, **places)
+    if not settings.temperatures:
+        return
     columns: dict[str, dict[str, Training]] = {}
-    for run in alone:
-        columns.setdefault(f"{ALONE}, {run.variant}", {})[run.languages[0]] = run
     for run in sorted(alone, key=lambda run: run.mean("dev")):  # the best one comes last
         columns.setdefault(ALONE, {})[run.languages[0]] = run
     for run in filter(lambda run: run.is_finished, runs_together(settings)):
         columns[f"{TOGETHER}, {run.variant}"] = dict.fromkeys(run.languages, run)
     columns[TUNED] = {run.languages[0]: run for run in runs_tuned(settings) if run.is_finished}
-    rows = [
-        row_of(label, columns, languages)
-        for label, languages in (
-            *((str(settings.direction(each)), [each]) for each in settings.languages),
-            ("mean", settings.languages),
-        )
-    ]
-    notes = [
-        "chrF / BLEU of the test sets, by the epoch that is best on validation. Models of all "
-        "directions stand with their temperature; alone is the best setting on validation.",
-        *(f"{ALONE}, {setting}" for setting in settings.alone),
-        f"BLEU: {bleu_signature(*(settings.direction(each).tgt for each in settings.languages))}",
-    ]
-    name = f"languages_{settings.side}_english_{settings.seed}"
-    write_report(name, "Several languages in one model", rows, folder=settings.results, notes=notes)
+    rows = [row_of(f"en-{each}", columns, [each]) for each in settings.languages]
+    rows.append(row_of("mean", columns, settings.languages))
+    notes.append("Models of all directions stand with their temperature.")
+    write_report(f"languages_{settings.seed}", "Several languages in one model", rows, **places)
+
+
+def values_of(run: Training) -> Values:
+    scores = {split: scores_of([run], run.languages, split) for split in ("dev", "test")}
+    return {"flags": run.flags, "minutes": run.record["minutes"]} | scores
 
 
 def row_of(label: str, columns: dict[str, dict[str, Training]], languages: Sequence[str]) -> Row:
     """The means over the languages, of each kind of model that is finished for all of them."""
-    values: dict[str, str | float] = {}
-    for column, runs in columns.items():
-        if runs.keys() >= {*languages}:
-            chrf, bleu = (
-                fmean(runs[each].score(each, metric) for each in languages)
-                for metric in ("chrf", "BLEU")
-            )
-            values[column] = f"{chrf:.1f} / {bleu:.1f}"
+    values: Values = {
+        column: scores_of([runs[each] for each in languages], languages)
+        for column, runs in columns.items()
+        if runs.keys() >= {*languages}
+    }
     return Row(label, values)
+
+
+def scores_of(runs: Sequence[Training], languages: Sequence[str], split: str = "test") -> str:
+    """The means of chrF and BLEU of the languages, each by the run at its place."""
+    chrf, bleu = (
+        fmean(run.score(each, metric, split) for run, each in zip(runs, languages, strict=True))
+        for metric in ("chrf", "BLEU")
+    )
+    return f"{chrf:.1f} / {bleu:.1f}"
 
 
 if __name__ == "__main__":
