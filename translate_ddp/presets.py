@@ -34,6 +34,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "optimizer": "muon",
         "schedule": "linear",
     },
+    # Fewer than 10,000 pairs: as small, and each pair teaches both directions.
+    "few": SMALL | {"swap": True},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,
@@ -87,7 +89,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-SMALL_CORPUS, MEDIUM_CORPUS = 100_000, 1_000_000  # training pairs below which a corpus is so
+# The number of training pairs below which a corpus has the preset.
+LIMITS = {"few": 10_000, "small": 100_000, "medium": 1_000_000}
 
 
 def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = None) -> str:
@@ -101,7 +104,7 @@ def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = Non
         return "tiny"
     if pairs is None:
         return "auto"
-    return "small" if pairs < SMALL_CORPUS else "medium" if pairs < MEDIUM_CORPUS else "base"
+    return next((name for name, limit in LIMITS.items() if pairs < limit), "base")
 
 
 def with_preset(config: Config, preset: str, given: Set[str]) -> Config:

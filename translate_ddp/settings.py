@@ -24,7 +24,7 @@ from translate_ddp.text import normalize
 
 CleanLevel = Literal["none", "safe", "strict"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
-Preset = Literal["auto", "tiny", "small", "medium", "base", "big", "fast"]
+Preset = Literal["auto", "tiny", "few", "small", "medium", "base", "big", "fast"]
 Quoting = Literal["auto", "csv", "none"]
 Split = Literal["sentences", "none"]
 TokenizerKind = Literal["bpe", "sentencepiece", "sentencepiece_bpe", "word"]
@@ -271,6 +271,9 @@ class CorpusConfig(Checked):
 class MixConfig:
     dataset_weight: tuple[float, ...] = ()
     """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each."""
+    swap: bool = setting(False, Resume.BETWEEN_EPOCHS)
+    """Swap source and target of half of the pairs of each epoch: a model of one direction learns
+    from both (Ding et al. 2021). Without effect on sources with tags, as of several directions."""
 
     def check(self, datasets: Sequence[str]) -> None:
         """Raise ValueError if the weights do not fit the datasets."""

@@ -13,7 +13,7 @@ from translate_ddp.data.mix import Block, hashes
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
 
-VARIANT_SALT = 0x766172  # keeps its draws apart from the draws of other modules
+VARIANT_SALT, SWAP_SALT = 0x766172, 0x737761  # keep their draws apart from other draws
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Ragged:
     @property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    def __add__(self, other: "Ragged") -> "Ragged":
+        """A copy of all rows of both."""
+        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+        return Ragged(np.concatenate([self.tokens, other.tokens]), offsets)
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "Ragged":
         """A copy of these rows, in this order."""
@@ -108,18 +113,28 @@ class TrainingPairs:
 
     With augmentation, a pair has several encoded variants. A hash of seed, epoch and row chooses
     one of them, so it depends neither on ranks and micro-batches nor on where a run was resumed.
+    With `swap`, half of the pairs have source and target swapped, in the next epoch the others.
     """
 
     def __init__(
-        self, plain: ParallelDataset, seed: int, variants: ParallelDataset | None = None
+        self,
+        plain: ParallelDataset,
+        seed: int,
+        variants: ParallelDataset | None = None,
+        swap: bool = False,
     ) -> None:
         """Pair r of `plain` has K variants: the rows rK to (r + 1)K, without the last."""
-        self.seed, self._forms = seed, plain if variants is None else variants
+        self.seed, self._plain, self._swap = seed, plain, swap
+        self._forms = plain if variants is None else variants
         self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
+        self._unswapped = len(self._forms)
+        if swap:
+            sides = self._forms.source + plain.target, self._forms.target + plain.source
+            self._forms = ParallelDataset(*sides)
         self.all_lengths = Lengths.of(self._forms)  # the lengths in every form
 
     def __len__(self) -> int:
-        return len(self._forms) // self._count
+        return len(self._plain)
 
     def take(self, rows: np.ndarray, epoch: int) -> ParallelDataset:
         """A copy of these pairs in their form of the epoch, in this order."""
@@ -127,15 +142,19 @@ class TrainingPairs:
 
     def lengths(self, epoch: int) -> Lengths:
         """The lengths of all pairs in their form of the epoch."""
-        if self._count == 1:
+        if self._count == 1 and not self._swap:
             return self.all_lengths
         return self.all_lengths.take(self._form(np.arange(len(self)), epoch))
 
     def _form(self, rows: np.ndarray, epoch: int) -> np.ndarray:
-        if self._count == 1:
-            return rows
-        chosen = hashes(VARIANT_SALT, self.seed, epoch, rows) % np.uint64(self._count)
-        return rows.astype(np.int64) * self._count + chosen.astype(np.int64)
+        forms = rows.astype(np.int64)
+        if self._count > 1:
+            chosen = hashes(VARIANT_SALT, self.seed, epoch, rows) % np.uint64(self._count)
+            forms = forms * self._count + chosen.astype(np.int64)
+        if self._swap:
+            turn = hashes(SWAP_SALT, self.seed, rows).astype(np.int64) + epoch
+            forms = np.where(turn % 2, self._unswapped + rows, forms)
+        return forms
 
 
 @dataclass(frozen=True)

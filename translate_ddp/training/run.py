@@ -411,8 +411,10 @@ def build_loader(
     max_tokens = config.micro_batch_tokens(device_type)
     if not config.batches.max_tokens and saved.get("device") == device_type:
         max_tokens = saved.get("max_tokens", max_tokens)
+    has_tags = bool(any(config.corpus.tags) or data.facts.tag(data.facts.directions[0]))
+    swap = config.mix.swap and not has_tags  # a tag would become a part of the target
     sampler = StepSampler(
-        TrainingPairs(data.train, config.train.seed, data.variants),
+        TrainingPairs(data.train, config.train.seed, data.variants, swap),
         config.batches,
         rank=world.rank,
         world_size=world.size,
