@@ -39,12 +39,12 @@ def pairs_of(batch: Batch) -> Pairs:
     return Counter(pair for pair in zip(*rows, strict=True) if pair[1])  # not of an empty batch
 
 
-def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs]:
-    """The pairs of each step of the second epoch, of all ranks."""
+def steps_of(flags: list[str], size: int = 1, first_step: int = 0, epoch: int = 1) -> list[Pairs]:
+    """The pairs of each step of an epoch, of all ranks."""
     steps: list[list[Batch]] = []
     for rank in range(size):
         loader, _ = loader_of(flags, rank, size)
-        loader.sampler.set_epoch(1, first_step)
+        loader.sampler.set_epoch(epoch, first_step)
         mine = list(loader)
         steps = steps or [[] for _ in mine]
         for batches, step in zip(steps, mine, strict=True):
@@ -53,15 +53,16 @@ def steps_of(flags: list[str], size: int = 1, first_step: int = 0) -> list[Pairs
 
 
 def test_steps_are_the_same_for_any_ranks_micro_batches_and_resumes(flags: list[str]):
-    expected = steps_of([*flags, "--perturb"])
-    assert expected != steps_of(flags)
+    flags, plain = [*flags, "--perturb", "--swap"], flags
+    expected = steps_of(flags)
+    assert expected != steps_of(plain)
     for size, max_tokens in ((1, "70"), (2, "300"), (3, "70")):
-        assert steps_of([*flags, "--perturb", "--max_tokens", max_tokens], size) == expected
-    assert steps_of([*flags, "--perturb"], first_step=4) == expected[4:]
+        assert steps_of([*flags, "--max_tokens", max_tokens], size) == expected
+    assert steps_of(flags, first_step=4) == expected[4:]
 
 
 def test_lengths_of_an_epoch_are_exactly_those_of_its_steps(flags: list[str]):
-    loader, data = loader_of([*flags, "--perturb"])
+    loader, data = loader_of([*flags, "--perturb", "--swap"])
     assert data.variants is not None and len(data.variants) == 8 * len(data.train)
     for epoch in range(2):
         loader.sampler.set_epoch(epoch)
@@ -86,3 +87,13 @@ def test_every_pair_is_drawn_in_one_of_its_variants():
         assert pairs.take(some, epoch).source.tokens.tolist() == found[some].ravel().tolist()
     other = TrainingPairs(ParallelDataset(plain, plain), 4, ParallelDataset(rows, rows))
     assert other.take(some, 0).source.tokens.tolist() != pairs.take(some, 0).source.tokens.tolist()
+
+
+def test_each_pair_is_swapped_in_every_second_epoch(flags: list[str]):
+    plain = sum(steps_of(flags), Counter())
+    swapped = Counter({pair[::-1]: count for pair, count in plain.items()})
+    one, two = (sum(steps_of([*flags, "--swap"], epoch=epoch), Counter()) for epoch in (1, 2))
+    assert one + two == plain + swapped
+    assert (one & plain).total() > plain.total() / 3 < (two & plain).total()
+    tagged = [*flags, "--tags", "<bt>"]
+    assert steps_of([*tagged, "--swap"]) == steps_of(tagged)  # a target has no tag

@@ -105,7 +105,10 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize(
     ("pairs", "preset"),
-    [(1, "small"), (99_999, "small"), (100_000, "medium"), (999_999, "medium"), (10**6, "base")],
+    [
+        *[(1, "few"), (9_999, "few"), (10_000, "small"), (99_999, "small")],
+        *[(100_000, "medium"), (999_999, "medium"), (10**6, "base")],
+    ],
 )
 def test_auto_preset_depends_on_the_number_of_training_pairs(pairs: int, preset: str):
     assert choose_preset("auto", ("some/where",), pairs) == preset
@@ -179,7 +182,7 @@ def test_file_of_settings_may_change_once_the_run_has_begun(run: Run):
     flags = [*run.flags[:at], *run.flags[at + 2 :], "--preset", "auto", "--config", str(file)]
     flags += ["--max_steps", "1"]
     job = processes.start(train_while_the_file_changes, run.folder, 1, None, flags, file)
-    assert "Chose --preset small for 25" in job.succeed()
+    assert "Chose --preset few for 25" in job.succeed()
     config = last_state(run.folder)["run"]["config"]
     assert config["run"] == {"preset": "small", "config": str(file)}
     assert (config["loss"]["label_smoothing"], config["optimizer"]["optimizer"]) == (0.2, "muon")

@@ -153,12 +153,13 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
     state = load(file)
     yaml = tmp_path / "settings.yaml"
     yaml.write_text("d_model: 16\nnum_heads: 2\n")
-    for flags in ([], ["--preset", "big"], ["--config", str(yaml)], ["--tokenizer", "bpe"]):
+    for flags in ([], ["--preset", "few"], ["--config", str(yaml)], ["--tokenizer", "bpe"]):
         given, names = parse_with_names(flags)
         config = adopt_settings(given, state, names)
         assert (config.model.d_model, config.model.num_heads) == (16, 2)
         assert config.tokenizer.vocab_size == 300
         assert config.model.dropout == given.model.dropout
+        assert not config.mix.swap
     yaml.write_text("d_model: 128\n")
     several = ["--d_model", "256", "--d-ff=64", "--vocab_size", "8000", "--num_heads", "2"]
     for flags in (["--config", str(yaml)], several, ["--tokenizer_file", "t.json"]):

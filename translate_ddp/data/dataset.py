@@ -152,8 +152,8 @@ class TrainingPairs:
             chosen = hashes(VARIANT_SALT, self.seed, epoch, rows) % np.uint64(self._count)
             forms = forms * self._count + chosen.astype(np.int64)
         if self._swap:
-            turn = hashes(SWAP_SALT, self.seed, rows).astype(np.int64) + epoch
-            forms = np.where(turn % 2, self._unswapped + rows, forms)
+            turn = (hashes(SWAP_SALT, self.seed, rows) + np.uint64(epoch)) % np.uint64(2)
+            forms = np.where(turn, self._unswapped + rows, forms)
         return forms
 
 
