@@ -70,11 +70,6 @@ def prepare(
     """
     if not text and (file := existing_tokenizer(tokenizer, corpus.languages_name)) is not None:
         text = file.text
-        if file.dropout and shown:
-            print_line(
-                f"--tokenizer_file {tokenizer.tokenizer_file} drops merges at random (dropout "
-                f"{file.dropout:g}): this is off."
-            )
     inputs = [PREPARED_FORMAT, asdict(corpus), seq_len, asdict(extra)]
 
     def name(signature: str, end: str) -> str:
