@@ -46,7 +46,8 @@ from translate_ddp.spans import Protection
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
-from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkpoint
+from translate_ddp.training.open_checkpoint import open_checkpoint
+from translate_ddp.training.state import RunState
 from translate_ddp.translator import Translator
 
 _find_once = cache(find_prepared)  # it verifies all files
@@ -162,13 +163,10 @@ class SavedModel(Checked):
         found.split, found.protection = split, protection.create()
         return found
 
-    def open_checkpoint(self) -> OpenedCheckpoint:
-        """The state of a checkpoint. Raises UserError if there is none."""
+    def open_checkpoint(self) -> tuple[RunState, Path]:
+        """The state of a checkpoint, and its file. Raises UserError if there is none."""
         store = CheckpointStore(CheckpointConfig(self.model_folder, self.model_basename))
-        opened = open_checkpoint(store, self.preload, self.average)
-        for line in opened.messages:
-            print_line(printable(line), sys.stderr)
-        return opened
+        return open_checkpoint(store, self.preload, self.average)
 
 
 class Pairs(NamedTuple):
