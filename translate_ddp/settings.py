@@ -19,8 +19,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from tyro.conf import Fixed, Suppress
-
 from translate_ddp.directions import LANGUAGE_CODE, LanguagePair, languages_of, side_name
 from translate_ddp.text import normalize
 
@@ -145,8 +143,8 @@ class CorpusConfig(Checked):
     """Target language, or several."""
     exclude: tuple[str, ...] = setting((), data=True, path=True)
     """Test corpora as for --dataset: pairs with one of their sentences are not trained on."""
-    directions: Suppress[Fixed[tuple[tuple[str, str], ...]]] = setting((), data=True)
-    """Directions instead of all combinations of lang_src and lang_tgt; in YAML files only."""
+    directions: tuple[tuple[str, str], ...] = setting((), data=True)
+    """Directions instead of all combinations of lang_src and lang_tgt, as en hau hau en."""
     mix_temperature: float = setting(1.0, data=True, check=at_least(1))
     """In an epoch, the pairs of a direction are in proportion to its size ** (1 / mix_temperature).
     1: all pairs; more: pairs of small directions are repeated, up to 20 times; 5 is usual."""
@@ -167,8 +165,8 @@ class CorpusConfig(Checked):
     """Change some training sources as people type: case, punctuation, typos."""
     bidirectional: bool = setting(False, data=True)
     """Also train the reverse directions, on the same pairs swapped."""
-    tags: Suppress[Fixed[tuple[str, ...]]] = setting((), data=True)
-    """For each dataset, the text before its training sources; '': none; in YAML files only."""
+    tags: tuple[str, ...] = setting((), data=True)
+    """For each dataset, the text before its training sources, such as <bt>; '': none."""
 
     def __post_init__(self) -> None:
         for name in ("lang_src", "lang_tgt"):  # one language may be a text
@@ -272,8 +270,7 @@ class CorpusConfig(Checked):
 @dataclass(frozen=True)
 class MixConfig:
     dataset_weight: tuple[float, ...] = ()
-    """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each. YAML
-    files may also have tags (docs/data.md)."""
+    """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each."""
 
     def check(self, datasets: Sequence[str]) -> None:
         """Raise ValueError if the weights do not fit the datasets."""

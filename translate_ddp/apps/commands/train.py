@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, all_settings
 from translate_ddp.training.metrics import find_metric
 
-NESTED = ("tags", "directions")  # settings of YAML files that are no flags
 Settings = dict[str, Any]
 
 
@@ -80,10 +80,9 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
         if prints:
             print(f"translate_ddp {__version__}")
         sys.exit()
-    chosen, nested = _read_choices(flags), {}
+    chosen = _read_choices(flags)
     if chosen.config:
         settings = read_yaml(Path(chosen.config))
-        nested = read_nested(Path(chosen.config), settings)
         flags = expand_home(as_flags(Path(chosen.config), settings)) + flags
         chosen = _read_choices(flags)
     preset = choose_preset(chosen.preset, tuple(chosen.dataset))
@@ -91,18 +90,8 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     program = "train.py" if Path(sys.argv[0]).name == "train.py" else "translate-ddp train"
     config = parse_flags(Config, flags, program, prints, usual)
     config = replace(config, run=replace(config.run, preset=preset))
-    given = given_flags(flags)
-    config = _with_nested(config, nested)
     find_metric(config.train.best_metric, config.corpus.with_reverse(config.corpus.requested))
-    return config, given | nested.keys()
-
-
-def _with_nested(config: Config, nested: Settings) -> Config:
-    """The configuration with nested settings. Raises UserError if they do not fit the others."""
-    try:
-        return replace(config, corpus=replace(config.corpus, **nested))
-    except ValueError as error:
-        raise UserError(f"--config {config.run.config}: {error}") from error
+    return config, given_flags(flags)
 
 
 def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
@@ -151,15 +140,15 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
     for name, value in settings.items():
         if name not in defaults:
             raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
-        if name in NESTED:
-            continue
+        if name == "directions" and isinstance(value, list):  # [[en, hau], [hau, en]]
+            is_pair = [isinstance(each, list) and len(each) == 2 for each in value]
+            value = [*chain.from_iterable(value)] if all(is_pair) else [value]
         has_several = isinstance(defaults[name], tuple)
         values = value if has_several and isinstance(value, list) else [value]
-        if not all_text(values):
-            several = " or a list of them" if has_several else ""
-            raise UserError(
-                f"--config {path}: {name} must have one plain value{several}, not {value}."
-            )
+        if not all(isinstance(each, str) for each in values):
+            wanted = "one plain value" + " or a list of them" * has_several
+            wanted = "pairs such as [[en, hau], [hau, en]]" if name == "directions" else wanted
+            raise UserError(f"--config {path}: {name} must have {wanted}, not {value}.")
         if has_several:
             flags += [f"--{name}", *values]
         elif isinstance(defaults[name], bool):  # a flag without a value
@@ -169,29 +158,3 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags
-
-
-def all_text(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def read_nested(path: Path, settings: Settings) -> Settings:
-    """The `NESTED` ones of a file's settings. Raises UserError if they have another form."""
-    found: Settings = {}
-    try:
-        if "tags" in settings:
-            tags = settings["tags"]
-            if not all_text(tags):
-                raise ValueError
-            found["tags"] = tuple(tags)
-        if "directions" in settings:
-            found["directions"] = tuple((src, tgt) for src, tgt in settings["directions"])
-            if not all_text([code for pair in found["directions"] for code in pair]):
-                raise ValueError
-    except (ValueError, TypeError) as error:
-        raise UserError(
-            f"--config {path}: tags and directions must have this form:\n"
-            "tags: ['', '<bt>']\n"
-            "directions: [[en, hau], [hau, en]]"
-        ) from error
-    return found
