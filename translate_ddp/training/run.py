@@ -508,13 +508,12 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
 
 def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     """Record the run from now on, and write its report."""
-    logbook, supervisor = trainer.logbook, trainer.world.supervisor
-    pairs = trainer.validator.data.pairs
+    logbook, supervisor, data = trainer.logbook, trainer.world.supervisor, trainer.data
     sink = ReportSink(
         trainer.checkpoints.folder.path,
         launch,
         lambda: trainer.position.global_step,
-        partial(attention_of, trainer.model, trainer.data.facts.tokenizer, pairs.source),
+        partial(attention_of, trainer.model, data.facts.tokenizer, data.validation.source),
         logbook.message,
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)

@@ -48,6 +48,7 @@ from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
 from translate_ddp.training.open_checkpoint import open_checkpoint
 from translate_ddp.training.state import RunState
+from translate_ddp.training.validation import validation_rows
 from translate_ddp.translator import Translator
 
 _find_once = cache(find_prepared)  # it verifies all files
@@ -236,8 +237,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
             "--reference. To score an exported model: --model_folder RUN --compare EXPORT."
         )
-    place = data.facts.directions.index(translator.direction)
-    rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))
+    rows = validation_rows(data)[translator.direction]
     sides = data.validation_sources[rows], data.validation_references[rows]
     return Pairs(*sides, translator.direction)
 
