@@ -406,7 +406,7 @@ class TrainConfig(Checked):
     """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
-    best_metric: str = "auto"
+    best_metric: str = setting("auto", Resume.NEVER)
     """Validation metric that selects the best epoch, such as BLEU, loss, or en-it/chrf for
     one direction. auto: BLEU; with several directions chrf."""
     patience: int = setting(0, check=at_least(0))

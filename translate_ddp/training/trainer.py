@@ -211,7 +211,7 @@ class Trainer:
 
     def has_no_patience(self, position: Position) -> bool:
         """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
-        since_best = position.epochs_since_best(self.metric)
+        since_best = position.epochs_since_best
         return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
 
     def _has_max_steps(self, config: TrainConfig | None = None) -> bool:
