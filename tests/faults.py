@@ -1,15 +1,20 @@
 """Faults to inject into a run: each function returns a value for `TRANSLATE_DDP_FAULT`.
 
-`at` is a point of `translate_ddp/runtime/fault_injection.py`. The fault occurs the first time that
+`at` is the name in a call of `fault_point` in the package. The fault occurs the first time that
 a rank reaches the point; with `time=3` the third time, with `until=5` also at each later time up to
 the fifth. It occurs on every rank, or with `rank=1` on rank 1 only.
 """
 
 import json
+import re
 from functools import partial
 from typing import Any
 
-from translate_ddp.runtime.fault_injection import FAULT_POINTS, Fault
+from tests.helpers.commands import ROOT
+from translate_ddp.runtime.fault_injection import Fault
+
+FILES = (ROOT / "translate_ddp").rglob("*.py")
+POINTS = {name for file in FILES for name in re.findall(r'fault_point\("(\w+)"', file.read_text())}
 
 
 def _fault(
@@ -21,7 +26,7 @@ def _fault(
     until: int | None = None,
     rank: int | None = None,
 ) -> str:
-    assert at in FAULT_POINTS
+    assert at in POINTS
     return _dumps([Fault(action, at, time, until or time, rank, seconds)])
 
 

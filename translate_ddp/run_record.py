@@ -133,7 +133,6 @@ class LastValidation:
     """All translations of the last validation."""
 
     step: int
-    lang_tgt: str
     rows: list[TextRow]
     attention: list[Attention] = field(default_factory=list)
     bleu_signature: str = ""  # from sacreBLEU

@@ -331,10 +331,6 @@ class BatchConfig(Checked):
                 "lower --seq_len or raise --batch_tokens."
             )
 
-    def micro_batch_tokens(self, device_type: str) -> int:
-        """`max_tokens`, or its default on a device of that type."""
-        return self.max_tokens or max(self.seq_len, default_micro_batch_tokens(device_type))
-
 
 def default_micro_batch_tokens(device_type: str) -> int:
     """Tokens of a micro-batch on a device of that type."""
@@ -413,7 +409,7 @@ class TrainConfig(Checked):
     """Steps between validations; 0: validate at the end of each epoch only."""
     validate_on: ValidateOn = "rank0"
     """Ranks that validate. rank0: the others wait; all: each rank decodes a shard."""
-    best_metric: str = "auto"
+    best_metric: str = setting("auto", Resume.NEVER)
     """Validation metric that selects the best epoch, such as BLEU, loss, or en-it/chrf for
     one direction. auto: BLEU; with several directions chrf."""
     patience: int = setting(0, check=at_least(0))
@@ -530,7 +526,8 @@ class Config:
 
     def micro_batch_tokens(self, device_type: str) -> int:
         """Padded tokens a side of the pairs of a micro-batch."""
-        return self.batches.micro_batch_tokens(device_type) // self.loss.forward_copies
+        usual = max(self.batches.seq_len, default_micro_batch_tokens(device_type))
+        return (self.batches.max_tokens or usual) // self.loss.forward_copies
 
     def to_dict(self) -> Settings:
         """The settings as plain values."""
@@ -554,8 +551,6 @@ def by_name(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 class Setting(NamedTuple):
     """One field of the configuration."""
 
-    part: str
-    name: str
     default: Any
     resume: Resume
     path: bool
@@ -568,8 +563,6 @@ def all_settings() -> dict[str, Setting]:
     default = Config()
     return {
         each.name: Setting(
-            part.name,
-            each.name,
             getattr(getattr(default, part.name), each.name),
             each.metadata.get("resume", Resume.FREELY),
             each.metadata.get("path", False),

@@ -11,7 +11,6 @@ translator.translate(["The old doctor reads the letter."], n_best=3)
 import copy
 import html
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ set_defaults(os.environ)
 
 import torch
 
-from translate_ddp.console import print_line, printable
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.sentences import find_sentences, space_between
 from translate_ddp.decoding import Decoder, Sentence, scaled
@@ -134,16 +132,14 @@ class Translator:
         fix_cuda_kernels()
         torch.set_num_threads(threads_per_process(read_launch(os.environ)))
         store = CheckpointStore(CheckpointConfig(path, model_basename))
-        opened = open_checkpoint(store, preload, average)
-        for line in opened.messages:
-            print_line(printable(line), sys.stderr)
+        state, file = open_checkpoint(store, preload, average)
         device = torch.device("cuda" if has_gpu() else "cpu")
         try:
-            with explain_out_of_memory(device, lambda: f"loading {opened.path}", FREE_MEMORY):
-                return cls.of(opened.state, device, precision)
+            with explain_out_of_memory(device, lambda: f"loading {file}", FREE_MEMORY):
+                return cls.of(state, device, precision)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"The model in {opened.path} does not fit its settings: {first_line(error)}"
+                f"The model in {file} does not fit its settings: {first_line(error)}"
             ) from error
 
     @classmethod

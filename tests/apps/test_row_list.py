@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.commands import translate_ddp
 from tests.helpers.corpora import write, write_parallel
 from tests.helpers.spreadsheets import Sheet, write_spreadsheet
-from translate_ddp.apps.inspecting.row_list import write_row_list
+from translate_ddp.apps.inspecting.inspection import write_row_list
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.settings import CleanLevel, CorpusConfig
 

@@ -326,7 +326,7 @@ def test_a_long_run_has_a_page_below_1_mb(tmp_path: Path):
     write_samples(tmp_path, *[rows] * 1000)
     tokens = [f"token{n}" for n in range(40)]
     attention = Attention(tokens, tokens, random.dirichlet(np.ones(40), 40).tolist())
-    write_validation(tmp_path, LastValidation(9, "de", rows * 50, [attention] * 5))
+    write_validation(tmp_path, LastValidation(9, rows * 50, [attention] * 5))
     assert len(render_run(read_run(tmp_path), LATER).encode()) < 1_000_000
 
 

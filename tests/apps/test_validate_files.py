@@ -128,9 +128,10 @@ def test_perturbed_sources_are_not_split_as_those_of_the_scores_above(
     flags = ["--source", source, "--reference", source, "--model_folder", str(trained)]
     output = command(tmp_path, "validate", *flags, "--perturbed")
     above = re.search(r"BLEU \S+, chrf \S+, cer \S+", score_line(output))
-    unchanged = next(line for line in output.splitlines() if line.startswith("unchanged: "))
-    assert above and above[0] in unchanged and "Warning" not in output
-    assert "2 of the 4 sources have several sentences" in output
+    found = dict(line.split(": ", 1) for line in output.splitlines() if ", BLEU " in line)
+    assert list(found)[1:] == ["lower case", "upper case", "no end punctuation"]
+    assert above and above[0] in found["lower case"] and "Warning" not in output
+    assert output.count("2 of the 4 sources have several sentences") == 1
 
 
 def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table: str):

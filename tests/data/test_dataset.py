@@ -1,7 +1,6 @@
 """The prepared corpus: what it holds, when it is reused, and its fingerprint."""
 
 import errno
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -123,21 +122,6 @@ def test_tokenizer_file_is_written_again_if_it_is_gone(config: CorpusConfig, tmp
         assert prepare(config, given, 100, tmp_path / "data") == prepared
         assert file.read_text() == load_prepared(prepared).facts.tokenizer.text
         file.unlink()
-
-
-def test_dropout_of_a_tokenizer_file_is_off_with_a_notice(
-    config: CorpusConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file, plain = tmp_path / "tokenizer.json", train_tokenizer(["number 7 is here"], SMALL)
-    content = json.loads(plain.text)
-    content["model"]["dropout"] = 0.25
-    file.write_text(json.dumps(content))
-    given = TokenizerConfig(tokenizer_file=str(file))
-    prepared = load_prepared(prepare(config, given, 100, tmp_path / "data"))
-    assert f"{file} drops merges at random (dropout 0.25): this is off" in capsys.readouterr().out
-    assert json.loads(prepared.facts.tokenizer.file)["model"]["dropout"] is None
-    ids = plain.encode(prepared.validation_sources)
-    assert [prepared.validation[row][0].tolist() for row in range(len(ids))] == ids
 
 
 def test_fingerprint_changes_with_any_token(config: CorpusConfig, tmp_path: Path):

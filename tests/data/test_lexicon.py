@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from translate_ddp.data import lexicon
-from translate_ddp.data.lexicon import learn_lexicon
+from translate_ddp.data import span_pairs
+from translate_ddp.data.span_pairs import learn_lexicon
 
 
 def test_lexicon_is_the_dictionary_from_which_a_corpus_was_made():
@@ -35,7 +35,7 @@ def test_chance_makes_no_translation(monkeypatch: pytest.MonkeyPatch):
     # In a third of the pairs with either of them: a coefficient of 0.33.
     apart = [("x", "y")] * 3 + [("x", "")] * 6 + [("", "y")] * 6
     assert learn_lexicon(apart) == {}
-    monkeypatch.setattr(lexicon, "MIN_DICE", 1 / 3)
+    monkeypatch.setattr(span_pairs, "MIN_DICE", 1 / 3)
     assert learn_lexicon(apart) == {"x": "y"}
 
 

@@ -171,7 +171,7 @@ def parted(words: Sequence[str], character: str, seed: int) -> str:
 
 @pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
 @pytest.mark.parametrize(("separator", "other"), [(";", ","), (",", ";"), ("\t", ","), (";", "\t")])
-def test_separator_is_what_divides_the_languages(
+def test_separator_is_the_character_that_is_not_only_as_in_text(
     folder: Path, separator: str, other: str, languages: tuple[str, str]
 ):
     pairs = [(parted(ENGLISH, other, n), " ".join(GERMAN)) for n in range(9)]

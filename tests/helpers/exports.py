@@ -17,7 +17,7 @@ NO_RUN = Path("no-run")  # a folder that is not there
 
 def trained_model(folder: Path) -> TrainedModel:
     store = CheckpointStore(CheckpointConfig(str(folder)))
-    return TrainedModel.of(open_checkpoint(store, "latest", 0).state)
+    return TrainedModel.of(open_checkpoint(store, "latest", 0)[0])
 
 
 def validation_set(folder: Path) -> Sentences:

@@ -91,7 +91,7 @@ def write_run(folder: Path, epochs: int = 10, state: str = "finished", planned: 
     rows = [row for seed in range(60) for row in sample_rows(epochs - 1, planned, seed)]
     source, _, predicted = rows[0]
     pictures = [attention(source, predicted)] * 3
-    validation = LastValidation(epochs * STEPS, "de", rows, pictures, SIGNATURE)
+    validation = LastValidation(epochs * STEPS, rows, pictures, SIGNATURE)
     (folder / VALIDATION_FILE).write_text(json.dumps(asdict(validation)))
     (folder / SETTINGS_FILE).write_text("preset: small\nlang_src: en\nlang_tgt: de\n")
     for epoch in range(max(0, epochs - 5), epochs):

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from translate_ddp.data.dataset import ParallelDataset, PreparedData, Ragged
 from translate_ddp.data.model_facts import LengthRatios, ModelFacts
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, Tokenizer, train_tokenizer
 from translate_ddp.directions import LanguagePair
@@ -31,6 +32,15 @@ def make_facts(tokenizer: Tokenizer, *directions: tuple[str, str], **changes: An
     ratios = {str(pair): LengthRatios(2.0, 0.0) for pair in pairs}
     facts = ModelFacts(tokenizer, NO_EXTRA_TOKENS, pairs, 50, {}, ratios, None)
     return replace(facts, **changes)
+
+
+def make_validation(
+    lines: list[str], tokenizer: Tokenizer, sizes: dict[tuple[str, str], int], **facts: Any
+) -> PreparedData:
+    """Data whose validation pairs are these lines and themselves, so many in each direction."""
+    ids = Ragged.of(tokenizer.encode(lines))
+    pairs, known = ParallelDataset(ids, ids), make_facts(tokenizer, *sizes, **facts)
+    return PreparedData(pairs, pairs, lines, lines, known, {}, "", "", [], [*sizes.values()])
 
 
 def make_state(step: int = 1, **changes: Any) -> RunState:

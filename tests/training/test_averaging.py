@@ -217,7 +217,7 @@ def test_epochs_of_the_average_are_not_pruned(tmp_path: Path):
     for epoch in range(1, 6):
         store.save(make_state(epoch), epoch=epoch)
         store.save(make_state(100 + epoch))
-    store.prune([checkpoint.path.name for checkpoint in store.list()], best_epochs=[1])
+    store.prune([checkpoint.path.name for checkpoint in store.list()], best_epoch=1)
     assert [(c.epoch, c.step) for c in store.list()] == [
         (None, 105),
         (5, 5),

@@ -191,7 +191,7 @@ def test_only_named_files_are_pruned(store: CheckpointStore):
     mine += [store.save(make_state(10 * epoch), epoch=epoch).name for epoch in (1, 2, 3, 4)]
     foreign = store.save(make_state(1, environment={"other": 1})).name
     (store.folder / "notes.txt").touch()
-    store.prune(mine, best_epochs=[1])
+    store.prune(mine, best_epoch=1)
     kept = [mine[2], mine[3], mine[4], mine[6], mine[7]]
     assert names(store) == sorted([*kept, foreign, "notes.txt"])
 

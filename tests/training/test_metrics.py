@@ -14,7 +14,8 @@ import sacrebleu
 import torch
 
 from config import parse
-from translate_ddp.data.dataset import ParallelDataset, Ragged
+from tests.helpers.states import make_validation
+from translate_ddp.data.dataset import PreparedData
 from translate_ddp.data.tokenizer import EOS, SOS, train_tokenizer
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
@@ -31,7 +32,7 @@ from translate_ddp.training.metrics import (
     score_intervals,
     score_texts,
 )
-from translate_ddp.training.validation import ValidationSet, validate
+from translate_ddp.training.validation import validate
 
 
 def test_scores_equal_those_of_sacrebleu_and_counts_by_hand():
@@ -135,28 +136,24 @@ LINES = ["sun moon", "tree river stone", "bird", "fish wolf sun tree moon", "sto
 
 
 @pytest.fixture
-def validation() -> tuple[Transformer, ValidationSet]:
+def validation() -> tuple[Transformer, PreparedData]:
     torch.manual_seed(0)
     tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
-    encoded = Ragged.of(tokenizer.encode(LINES))
     model = Transformer(
         ModelConfig(d_model=16, num_heads=2, d_ff=32, dropout=0.5), len(tokenizer)
     ).train()
-    return model, ValidationSet(
-        ParallelDataset(encoded, encoded), LINES, LINES, {LanguagePair("it", "en"): len(LINES)}
-    )
+    return model, make_validation(LINES, tokenizer, {("it", "en"): len(LINES)})
 
 
 def test_scores_and_texts_equal_those_of_single_sentences(
-    validation: tuple[Transformer, ValidationSet],
+    validation: tuple[Transformer, PreparedData],
 ):
     model, data = validation
-    tokenizer = train_tokenizer(LINES, TokenizerConfig(vocab_size=300))
     decoded: list[int] = []
     scored: list[int] = []  # the loss takes time, too: a run may be stopped meanwhile
     engine = TorchEngine(model.eval(), World().device, max_tokens=40)
     result = validate(
-        *(engine, data, tokenizer, World(), "rank0"),
+        *(engine, data, World(), "rank0"),
         on_decoded=decoded.append,
         on_loss=scored.append,
     )
@@ -164,7 +161,7 @@ def test_scores_and_texts_equal_those_of_single_sentences(
 
     total, count, predictions = 0.0, 0, []
     for row in range(len(LINES)):
-        ids = data.pairs.source[row].astype(np.int64).tolist()
+        ids = data.validation.source[row].astype(np.int64).tolist()
         source = torch.tensor([[*ids, EOS]])
         logits = model.logits(model(source, torch.tensor([[SOS, *ids]])))
         log_probabilities = logits.log_softmax(dim=-1)[0]
@@ -176,7 +173,7 @@ def test_scores_and_texts_equal_those_of_single_sentences(
             written.append(int(logits[0, -1].argmax()))
             if written[-1] == EOS:
                 break
-        predictions.append(tokenizer.decode([written])[0])
+        predictions.append(data.facts.tokenizer.decode([written])[0])
     scores = result.scores
     assert list(scores) == [metric.name for metric in METRICS]
     assert scores.pop("loss") == pytest.approx(total / count, rel=1e-5)

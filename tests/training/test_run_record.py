@@ -28,7 +28,7 @@ def test_what_a_run_has_written_is_read(tmp_path: Path):
     write_events(tmp_path, events)
     samples = SampleRows(8, [("source", "reference", "translation")])
     write_lines(tmp_path / "samples.jsonl", [asdict(samples)])
-    validation = LastValidation(8, "it", [("a", "b", "c")])
+    validation = LastValidation(8, [("a", "b", "c")])
     (tmp_path / "validation.json").write_text(json.dumps(asdict(validation)))
     (tmp_path / "STATUS.json").write_text('{"state": "finished"}')
     (tmp_path / "config.yaml").write_text("seed: 3\ndataset:\n- demo\n")

@@ -147,13 +147,13 @@ def test_old_listing_does_not_end_a_run_that_deletes_checkpoints(
 ):
     store = StaleStore(config, gone=GONE)
     names = [store.save(make_state(step)).name for step in (1, 2)]
-    store.prune([*names, GONE], best_epochs=())
+    store.prune([*names, GONE], best_epoch=0)
 
     def refuse(_: Any) -> None:
         raise error
 
     monkeypatch.setattr(StaleStore, "list", refuse)
-    store.prune([*names, GONE], best_epochs=())
+    store.prune([*names, GONE], best_epoch=0)
 
 
 @pytest.mark.slow

@@ -22,11 +22,10 @@ from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.data.corpus import CleanedCorpus, clean_corpus, corpus_signature
 from translate_ddp.data.dataset import ParallelDataset, Ragged
 from translate_ddp.data.identifier import Identifier
-from translate_ddp.data.lexicon import Lexicon
 from translate_ddp.data.model_facts import MORE_TOKENS, LengthRatios, ModelFacts
 from translate_ddp.data.prepared_folder import Summary, is_usable, publish, read_summary
 from translate_ddp.data.selection import parts
-from translate_ddp.data.span_pairs import MarkedPair, SpanPairs
+from translate_ddp.data.span_pairs import Lexicon, MarkedPair, SpanPairs
 from translate_ddp.data.tagged_corpus import TaggedCorpus, TaggedPairs
 from translate_ddp.data.tokenizer import (
     NO_EXTRA_TOKENS,
@@ -70,11 +69,6 @@ def prepare(
     """
     if not text and (file := existing_tokenizer(tokenizer, corpus.languages_name)) is not None:
         text = file.text
-        if file.dropout and shown:
-            print_line(
-                f"--tokenizer_file {tokenizer.tokenizer_file} drops merges at random (dropout "
-                f"{file.dropout:g}): this is off."
-            )
     inputs = [PREPARED_FORMAT, asdict(corpus), seq_len, asdict(extra)]
 
     def name(signature: str, end: str) -> str:

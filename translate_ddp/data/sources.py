@@ -21,7 +21,7 @@ also found as `eng` in names of files and columns, `pt_BR` as `pt-BR`.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from glob import escape, has_magic
@@ -47,14 +47,11 @@ from translate_ddp.data.readers.streams import COMPRESSIONS, LOCK, spooled
 from translate_ddp.data.row_choice import SPLIT_STEMS
 from translate_ddp.data.rows import (
     BY_POSITION,
-    Advance,
     Languages,
-    NumberedRow,
     Rows,
     Wanted,
     explain_read_errors,
     list_names,
-    make_rows,
 )
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import NoSuchPair, UserError
@@ -233,21 +230,12 @@ def _demo(name: str, languages: Languages) -> Source | None:
             f"The demo corpus is English and Italian (en-it or it-en), not {'-'.join(languages)}:"
             f" choose these languages, or another dataset."
         )
-    content = DEMO.read_bytes()
-    digest = hashlib.blake2b(content).hexdigest()
 
     def rows(split: str) -> Rows:
-        name = f"demo:{split}"
+        found = table_rows(DEMO, replace(Wanted.pair(languages, NO_OPTIONS), split=split))
+        return replace(found, name=f"demo:{split}", remarks=[])  # its splits need no notice
 
-        def read(advance: Advance, notices: list[str]) -> Iterator[Iterator[NumberedRow]]:
-            lines = (line.split("\t") for line in content.decode().splitlines())
-            src, tgt = map(next(lines).index, languages)
-            advance(len(content))
-            own = (row for row in lines if row[0] == split)
-            yield ((name, number, row[src], row[tgt]) for number, row in enumerate(own, 1))
-
-        return make_rows(name, len(content), read)
-
+    digest = hashlib.blake2b(DEMO.read_bytes()).hexdigest()
     return Source([digest], lambda: {split: rows(split) for split in SPLIT_STEMS})
 
 

@@ -7,8 +7,9 @@ text. A lexicon finds the phrases. All of it is a pure function of the pair, its
 its form and the lexicon: every machine encodes the same.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -16,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.lexicon import WORD, Lexicon
 from translate_ddp.data.mix import hashes, uniform
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.tokenizer import SPAN_TOKENS
@@ -32,6 +32,12 @@ MAX_WORDS = 3  # words of the lexicon in a phrase
 MIN_LETTERS = 5  # shorter words may be on both sides by chance
 SPANS_SALT = 0x7370616E  # keeps its draws apart from the draws of other modules
 
+MAX_TEXT_WORDS = 50  # different words in a text; longer texts say little of translations
+MIN_PAIRS = 3  # in which two words stand together
+MIN_DICE = 0.4  # Dice coefficient of two words: 1 if neither stands in a pair without the other
+# A word between white space or punctuation, also with a hyphen, apostrophe or full stop in it.
+WORD = re.compile(r"(?<![^\s(\[\"'«„“‘¿¡])\w+(?:[-'’.]\w+)*(?=[.,;:!?…)\]\"'»”’]*(?:\s|$))")
+Lexicon = Mapping[str, str]  # words in lower case, source to target; no target word twice
 Place = tuple[int, int]  # where a part of a text starts and ends
 Edit = tuple[int, int, str]  # a place, and the text with one MARK that replaces it
 
@@ -208,3 +214,43 @@ def _shared(texts: Sequence[str], places: Iterable[Sequence[Place]]) -> list[lis
         counts = Counter(parts) if len(parts) > 1 else dict.fromkeys(parts, 1)
         once.append({part: at for part, at in zip(parts, found, strict=True) if counts[part] == 1})
     return [[side[part] for side in once] for part in once[0] if part in once[1]]
+
+
+# --- words that are probably translations of each other ---
+
+
+def learn_lexicon(pairs: Iterable[Pair]) -> dict[str, str]:
+    """The source words and their translations, in lower case, by the pairs in which both stand.
+
+    Only words that are each other's best by Dice's coefficient, which needs no training: what is
+    missing costs nothing, what is wrong would teach a wrong order.
+    """
+    numbers = defaultdict[str, int](), defaultdict[str, int]()
+    for ids in numbers:
+        ids.default_factory = ids.__len__  # the next number
+    columns: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    found = [np.zeros(0, dtype=np.int64)]
+    for pair in pairs:
+        words = [dict.fromkeys(WORD.findall(text.lower())) for text in pair]
+        if max(map(len, words)) <= MAX_TEXT_WORDS:
+            for side, ids, column in zip(words, numbers, columns, strict=True):
+                column.append(np.array([*map(ids.__getitem__, side)], np.int64))
+            found.append((columns[0][-1][:, None] << 32 | columns[1][-1]).ravel())
+    codes, together = np.unique(np.concatenate(found), return_counts=True)
+    codes, together = codes[together >= MIN_PAIRS], together[together >= MIN_PAIRS]
+    sides = codes >> 32, codes & 0xFFFFFFFF
+    if not len(codes):
+        return {}
+    in_pairs = sum(
+        np.bincount(np.concatenate(column))[side]
+        for side, column in zip(sides, columns, strict=True)
+    )
+    dice = 2 * together / in_pairs
+    order = np.lexsort((codes, -dice))
+    best, reverse_best = (order[np.unique(side[order], return_index=True)[1]] for side in sides)
+    mutual = np.intersect1d(best, reverse_best)
+    words, translations = map(list, numbers)
+    return {
+        words[sides[0][at]]: translations[sides[1][at]]
+        for at in mutual[dice[mutual] >= MIN_DICE].tolist()
+    }

@@ -11,11 +11,11 @@ from translate_ddp.data.augmentation import perturb_some
 from translate_ddp.data.cleaned_corpus import CleanedCorpus
 from translate_ddp.data.dataset import ParallelDataset
 from translate_ddp.data.identifier import count_tokens
-from translate_ddp.data.lexicon import Lexicon, learn_lexicon
 from translate_ddp.data.mix import temperature_factors, uniform
 from translate_ddp.data.pair_store import Pair
 from translate_ddp.data.selection import smallest
 from translate_ddp.data.sentences import learn_abbreviations
+from translate_ddp.data.span_pairs import Lexicon, learn_lexicon
 from translate_ddp.data.tokenizer import MAX_LINES
 from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.settings import CorpusConfig

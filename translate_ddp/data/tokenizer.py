@@ -97,13 +97,12 @@ class Tokenizer:
 
         Raises ValueError if it is neither, or has other special tokens.
         """
-        self.text, self.dropout, self._proto = text, 0.0, b""  # dropout: of the given text
+        self.text, self._proto = text, b""
         if text.startswith(SENTENCEPIECE_TEXT):
             self._proto = base64.b64decode(json.loads(text)["sentencepiece"])
             self._model = SentencePieceModel(self._proto)
         else:
             self._model = JsonModel(text)
-            self.text, self.dropout = self._model.text, self._model.dropout
 
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return Tokenizer, (self.text,)

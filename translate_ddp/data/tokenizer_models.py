@@ -36,17 +36,14 @@ class JsonModel:
     """The model in a tokenizer.json."""
 
     def __init__(self, text: str, isolated: str = "") -> None:
-        """`isolated` is a character that is a word of its own. No merge is dropped at random:
-        `dropout` is the rate that was in the text, and `text` has none.
+        """`isolated` is a character that is a word of its own.
 
-        Raises ValueError if it is no tokenizer, or its first ids are not the special tokens.
+        Raises ValueError if it is no tokenizer, if its first ids are not the special tokens, or if
+        it drops merges at random: each encoding of a text would have other ids.
         """
-        self._model, self.text = open_json(text), text
-        model: Any = self._model.model
-        self.dropout: float = getattr(model, "dropout", None) or 0.0
-        if self.dropout:  # for training: each encoding of a text would have other ids
-            model.dropout = None
-            self.text = self._model.to_str()
+        self._model = open_json(text)
+        if dropout := getattr(self._model.model, "dropout", None):
+            raise ValueError(f'it drops merges at random: set "dropout": {dropout:g} to null in it')
         own = repr((self._model.normalizer, self._model.pre_tokenizer)) == STEPS
         added = self._model.get_added_tokens_decoder().values()
         # With the steps of our own files, no token has a space after another character.

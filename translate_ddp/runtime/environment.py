@@ -39,11 +39,10 @@ MMAP_THRESHOLD_BYTES = 32 * 2**20  # the maximum of glibc
 def begin_process() -> None:
     """Do all that must precede the imports of a program, which take seconds. It takes no time.
 
-    Ends the process with one message and code 2 on Windows, for an old Python, and for flags that
-    the locale cannot decode; later, where a library is missing. Until `open_world` receives stop
-    signals, SIGTERM ends the process, also as process 1 of a container, and Ctrl-C prints no
-    traceback. Sets the variables of `set_defaults`. (Without garbage collections, the imports would
-    take 0.4 of 2.8 s less: not worth a trick.)
+    Ends the process with one message and code 2 on Windows and for an old Python; later, where a
+    library is missing. Until `open_world` receives stop signals, SIGTERM ends the process, also as
+    process 1 of a container, and Ctrl-C prints no traceback. Sets the variables of `set_defaults`.
+    (Without garbage collections, the imports would take 0.4 of 2.8 s less: not worth a trick.)
     """
     _check_system()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -64,15 +63,6 @@ def _check_system() -> None:
         _fail(
             f"translate_ddp needs Python {wanted} or later, but {sys.executable} is Python {found}."
             " Make a virtual environment with a later one."
-        )
-    undecoded = [word for word in sys.argv if any("\udc80" <= char <= "\udcff" for char in word)]
-    encoding = sys.getfilesystemencoding()
-    if undecoded and encoding.lower().replace("-", "") != "utf8":
-        names = ("LC_ALL", "LC_CTYPE", "LANG")
-        locale = next((os.environ[name] for name in names if os.environ.get(name)), "C")
-        _fail(
-            f"The locale {locale} has the encoding {encoding}, which cannot decode "
-            f"{ascii(undecoded[0])}: set LC_ALL=C.UTF-8, or PYTHONUTF8=1."
         )
 
 

@@ -18,26 +18,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSLATE_DDP_FAULT"
 
-FAULT_POINTS = (
-    "tokenizing",  # before the tokenizer is trained
-    "preparing",  # after the encoded corpus is written, before its rename
-    "batch",  # after the batches of a step are read
-    "loss",  # after forward; has the loss
-    "gradients",  # after the last backward; has the gradients, averaged over ranks
-    "updated",  # after the optimizer's step; has the weights
-    "saving",  # before a checkpoint is opened
-    "writing",  # before each write to it
-    "syncing",  # before its fsync
-    "renaming",  # after its fsync, before its rename
-    "published",  # after its rename, or the rename of a large output file
-    "pruning",  # before an old checkpoint is deleted
-    "metrics",  # before a line of metrics.jsonl is written
-    "record",  # before a part of the record of the report is written
-    "validating",  # after each batch of the validation set
-    "chunk",  # after a chunk of a large output file is written
-    "joined",  # after its chunks are joined, before the rename
-)
-
 
 class Fault(NamedTuple):
     """A fault when a rank reaches a point for the `first` to the `last` time.

@@ -17,7 +17,7 @@ import re
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -283,8 +283,8 @@ class CheckpointStore:
                 "Existing checkpoints are unchanged."
             ) from error
 
-    def prune(self, names: Iterable[str], *, best_epochs: Collection[int]) -> None:
-        """Delete each file of `names` that is neither among the newest nor a best epoch.
+    def prune(self, names: Iterable[str], *, best_epoch: int) -> None:
+        """Delete each file of `names` that is neither among the newest nor the best epoch.
 
         `keep_last` epochs and as many steps are kept, and the epochs that `average` needs. A step
         that was saved again as the end of an epoch is deleted. Files that are not in `names`, such
@@ -301,19 +301,19 @@ class CheckpointStore:
         unneeded = [c for c in steps if c.step in ends]
         if self.keep_last:
             older = epochs[self._kept_epochs :]
-            unneeded += [c for c in older if c.epoch not in best_epochs]
+            unneeded += [c for c in older if c.epoch != best_epoch]
             unneeded += [c for c in steps if c.step not in ends][self.keep_last :]
         for checkpoint in unneeded:
             with suppress(OSError):  # a file that cannot be deleted does not end the run
                 fault_point("pruning")
                 checkpoint.path.unlink(missing_ok=True)
 
-    def count_files(self, epochs: int, kept: int) -> int:
-        """The most files of a run that always keeps `kept` epochs; without pruning, all epochs."""
+    def count_files(self, epochs: int) -> int:
+        """The most files of a run; without pruning, of all epochs."""
         if not self.keep_last:
             return epochs
         # With the best epoch, and a new file before an old one is deleted.
-        return min(self._kept_epochs + kept, epochs) + self.keep_last + 2
+        return min(self._kept_epochs, epochs) + self.keep_last + 2
 
     def count_archives(self) -> int:
         """The number of the last folder `earlier-NNN`; 0 if there is none."""
@@ -608,7 +608,7 @@ class CheckpointWriter:
                 "command resumes from them."
             )
         names, position = [*state.run.history, path.name], state.position
-        self.store.prune(names, best_epochs={position.best_epoch, *position.kept_epochs})
+        self.store.prune(names, best_epoch=position.best_epoch)
         return Checkpoint(path, position.global_step, epoch)
 
     def _check_owner(self) -> None:

@@ -23,7 +23,6 @@ from translate_ddp.runtime.device import processor_name
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, Resume, Settings, all_settings, by_name
 from translate_ddp.training.checkpoint_name import is_word
-from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import RunIdentity, RunState
 
 NEW_RUN = "pass another --model_folder, or --preload '' to start from scratch"
@@ -150,8 +149,6 @@ def describe_changes(state: RunState, config: Settings, environment: Values) -> 
         }
         for each in (state.run.config, config)
     )
-    for values in (before, now):
-        values["best_metric"] = find_metric(values["best_metric"], state.facts.directions).name
     messages = [f"Changed: {line}." for line in compare(before, now)]
     known = {name: environment[name] for name in state.environment if name in environment}
     if differences := compare(state.environment, known):

@@ -4,6 +4,7 @@ The average of weights (Vaswani et al. 2017, section 6.1) often translates bette
 epochs. It depends on the checkpoint files only.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from translate_ddp.console import print_line, printable
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.runtime.long_calls import heartbeat
@@ -153,30 +155,28 @@ def listed(epochs: Iterable[int | None]) -> str:
 # --- a checkpoint to use, not to resume ---
 
 
-class OpenedCheckpoint(NamedTuple):
-    """A state to use, not to resume, with its newest file, and messages."""
-
-    state: RunState
-    path: Path
-    messages: list[str]
-    is_average: bool = False  # made here, not stored in the file
+def _report(*messages: str) -> None:
+    for line in messages:
+        print_line(printable(line), sys.stderr)
 
 
-def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> OpenedCheckpoint:
-    """The state that `preload` selects; its weights are an average if that is requested.
+def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> tuple[RunState, Path]:
+    """The state that `preload` selects, and its newest file; the weights may be an average.
 
     The folder of the store may also be a file, which is then selected.
     `average` epochs up to the selected one are averaged; 0 is the setting of the run, which does
-    not apply to the best epoch and to files. Raises UserError if no checkpoint can be used.
+    not apply to the best epoch and to files. What is skipped or averaged is printed on stderr.
+    Raises UserError if no checkpoint can be used.
     """
     preload = str(store.folder) if store.folder.is_file() else preload or "latest"
     found = store.find(preload, World())
-    selected, messages = found.checkpoint, found.messages
+    _report(*found.messages)
+    selected = found.checkpoint
     state = load(selected.path)
     if not average and (preload == "latest" or preload.isdecimal()):
         average = state.run.config["checkpoint"]["average"]
     if average <= 1:
-        return OpenedCheckpoint(state, selected.path, messages)
+        return state, selected.path
     if not state.can_resume:
         raise UserError(
             f"{selected.path} is an average or an exported file, without the epochs that "
@@ -186,10 +186,10 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
     used, skipped = last_epochs(selected.path.parent, state.run.history, average - ends_epoch)
     if ends_epoch:
         used.append(replace(selected, epoch=state.position.epoch))
-    messages += skipped
+    _report(*skipped)
     if not used:
-        messages.append("No epoch has ended: nothing is averaged.")
-        return OpenedCheckpoint(state, selected.path, messages)
+        _report("No epoch has ended: nothing is averaged.")
+        return state, selected.path
     # Not mapped: the file may be deleted while the state is used.
     newest = state if ends_epoch else load(used[-1].path)
     earlier = (weights_in(checkpoint) for checkpoint in used[:-1])
@@ -199,8 +199,8 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> Opene
         optimizer={},  # the average has none
         run=replace(newest.run, history=[checkpoint.path.name for checkpoint in used]),
     )
-    messages.append(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")
-    return OpenedCheckpoint(averaged, used[-1].path, messages, is_average=True)
+    _report(f"Averaged epochs: {listed(checkpoint.epoch for checkpoint in used)}.")
+    return averaged, used[-1].path
 
 
 def saved_model(state: RunState, dtype: torch.dtype = torch.float32) -> Transformer:

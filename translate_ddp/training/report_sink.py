@@ -137,11 +137,10 @@ class ReportSink(Sink):
         chosen = choose_samples(SAMPLES, len(samples))
         attended = (self._attend(index, samples[index].predicted) for index in chosen)
         pictures = list(islice(filter(None, attended), PICTURES))
-        language = self.launch.lang_tgt
-        signature = bleu_signature(*(self.launch.targets or [language]))
+        signature = bleu_signature(*self.launch.targets)
         kept = SampleRows(step, [samples[index] for index in chosen])
         append_line(self.folder / SAMPLES_FILE, as_json(kept) + "\n")
-        validation = LastValidation(step, language, list(samples), pictures, signature)
+        validation = LastValidation(step, list(samples), pictures, signature)
         write_atomically(self.folder / VALIDATION_FILE, as_json(validation))
 
     def _write(self, write: Callable[[], None]) -> None:

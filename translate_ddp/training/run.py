@@ -32,7 +32,7 @@ from translate_ddp.modeling.kernels import choose_dtype
 from translate_ddp.modeling.loss import Objective
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.presets import choose_preset, fit_vocabulary, with_preset
-from translate_ddp.run_record import METRICS_FILE, SETTINGS_FILE, LaunchFacts
+from translate_ddp.run_record import SETTINGS_FILE, LaunchFacts
 from translate_ddp.runtime.device import use_deterministic_kernels
 from translate_ddp.runtime.environment import keep_freed_memory
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
@@ -60,8 +60,7 @@ from translate_ddp.training.identity import (
     run_identity,
     settings_to_resume,
 )
-from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook, read_records
-from translate_ddp.training.metrics import Metric
+from translate_ddp.training.logbook import ConsoleSink, JsonlSink, Logbook
 from translate_ddp.training.optimizer import allocate_moments, build_optimizer
 from translate_ddp.training.report_sink import ReportSink, attention_of
 from translate_ddp.training.run_info import (
@@ -73,7 +72,7 @@ from translate_ddp.training.run_info import (
     early_end,
     tracker_config,
 )
-from translate_ddp.training.state import Position, RunIdentity, RunInfo, RunState
+from translate_ddp.training.state import RunIdentity, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, reseed
 from translate_ddp.training.trackers import chosen_trackers
 from translate_ddp.training.trainer import Trainer
@@ -460,34 +459,7 @@ def resume(trainer: Trainer, state: RunState, config: Config) -> list[str]:
             f"of {usual:,}: pass --max_tokens to change it."
         )
     trainer.resume(state)
-    if trainer.is_finished():
-        return [*messages, NO_STEP_LEFT]
-    store = trainer.checkpoints.store
-    trainer.position, best = choose_best(trainer.position, trainer.metric, store, world)
-    return messages + best
-
-
-def choose_best(
-    position: Position, metric: Metric, store: CheckpointStore, world: World
-) -> tuple[Position, list[str]]:
-    """If `best_metric` has changed, choose the best epoch that has a file; and a message."""
-    name = metric.name
-    if position.best_metric in ("", name):
-        return position, []
-
-    def work() -> Position:
-        best, epochs = position, {c.step: c.epoch for c in store.list() if c.epoch}
-        for step, scores in read_records(store.folder, position.global_step):
-            if step in epochs and f"validation/{name}" in scores:
-                best = best.with_score(epochs[step], scores[f"validation/{name}"], metric)
-        return best
-
-    best = world.on_main("choosing the best epoch", work)
-    return best, [
-        f"Best epoch by {name} with a file and a score in {METRICS_FILE}: "
-        f"{best.best_epoch if best.best_metric == name else 'none yet'}. The file of epoch "
-        f"{position.best_epoch}, the best by {position.best_metric}, is kept."
-    ]
+    return [*messages, NO_STEP_LEFT] if trainer.is_finished() else messages
 
 
 def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Sequence[str]) -> None:
@@ -510,13 +482,12 @@ def announce(config: Config, trainer: Trainer, folder: RunFolder, notices: Seque
 
 def open_report(launch: LaunchFacts, trainer: Trainer) -> None:
     """Record the run from now on, and write its report."""
-    logbook, supervisor = trainer.logbook, trainer.world.supervisor
-    pairs = trainer.validator.data.pairs
+    logbook, supervisor, data = trainer.logbook, trainer.world.supervisor, trainer.data
     sink = ReportSink(
         trainer.checkpoints.folder.path,
         launch,
         lambda: trainer.position.global_step,
-        partial(attention_of, trainer.model, trainer.data.facts.tokenizer, pairs.source),
+        partial(attention_of, trainer.model, data.facts.tokenizer, data.validation.source),
         logbook.message,
     )
     metrics = [type(each) for each in logbook.sinks].index(JsonlSink)

@@ -266,8 +266,8 @@ def describe_disk(trainer: Trainer) -> tuple[str, list[str]]:
     """The checkpoints that a run writes beside the prepared corpus, and a warning if they do not
     fit on the disk.
     """
-    store, position = trainer.checkpoints.store, trainer.position
-    files = store.count_files(trainer.config.num_epochs, len(position.kept_epochs))
+    store = trainer.checkpoints.store
+    files = store.count_files(trainer.config.num_epochs)
     weights = sum(p.numel() * p.element_size() for p in trainer.model.parameters())
     each = weights + sum(moment.nbytes for moment in moments_of(trainer.optimizer_step.optimizer))
     free = shutil.disk_usage(store.folder).free

@@ -25,7 +25,6 @@ class Position:
     best_epoch: int = 0  # 0: none yet
     best_score: float = 0.0  # the value of `best_metric` at that epoch
     best_metric: str = ""
-    kept_epochs: list[int] = field(default_factory=list)  # that were best by another metric
     skipped_steps: int = 0  # steps whose loss or gradient was not finite
     skipped_in_a_row: int = 0
 
@@ -49,23 +48,15 @@ class Position:
     def after_epoch(self, score: float, metric: Metric) -> "Position":
         """The position after the current epoch, which ended with this validation score."""
         ended = replace(self, epoch=self.epoch + 1, step_in_epoch=0)
-        return ended.with_score(ended.epoch, score, metric)
+        if self.best_epoch and not metric.is_better(score, self.best_score):
+            return ended
+        best = {"best_epoch": ended.epoch, "best_score": score, "best_metric": metric.name}
+        return replace(ended, **best)
 
-    def with_score(self, epoch: int, score: float, metric: Metric) -> "Position":
-        """The position with this epoch as the best, if it is better or the first by `metric`."""
-        kept = self.kept_epochs
-        if self.best_metric == metric.name:
-            if not metric.is_better(score, self.best_score):
-                return self
-        elif self.best_metric:  # the setting has changed
-            kept = sorted({*kept, self.best_epoch})
-        return replace(
-            self, best_epoch=epoch, best_score=score, best_metric=metric.name, kept_epochs=kept
-        )
-
-    def epochs_since_best(self, metric: Metric) -> int:
-        """Finished epochs after the best one; 0 if none is known for this metric."""
-        return self.epoch - self.best_epoch if self.best_metric == metric.name else 0
+    @property
+    def epochs_since_best(self) -> int:
+        """Finished epochs after the best one; 0 if there is none yet."""
+        return self.epoch - self.best_epoch if self.best_epoch else 0
 
 
 @dataclass(frozen=True)
@@ -161,11 +152,13 @@ class RunState:
             identity = _build(RunIdentity, parts["run"]["identity"])
             run = parts["run"] | {"config": config, "identity": identity}
             parts["run"] = _build(RunInfo, run)
-            parts["position"] = _build(Position, parts["position"])
+            values = parts["position"].items()  # those of older versions have another one
+            position = {name: value for name, value in values if name != "kept_epochs"}
+            parts["position"] = _build(Position, position)
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             parts["facts"] = ModelFacts.from_dict(parts["facts"])
             return _build(cls, parts)
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise UserError(f"{name} is an incomplete checkpoint: {first_line(error)}.") from error
 
 

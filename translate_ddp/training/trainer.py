@@ -28,7 +28,7 @@ from translate_ddp.training.meters import (
 from translate_ddp.training.metrics import find_metric
 from translate_ddp.training.state import Position, RunInfo, RunState
 from translate_ddp.training.step import OptimizerStep, StepResult
-from translate_ddp.training.validation import ValidationSet, Validator
+from translate_ddp.training.validation import Validator
 
 
 @dataclass
@@ -54,17 +54,9 @@ class Trainer:
         copies = self.optimizer_step.forward_copies
         most = most_tokens(self.model, model_config, self.sampler.lengths, copies)
         self.throughput = Throughput(self.world, most)
-        facts = self.data.facts
-        self.metric = find_metric(self.config.best_metric, facts.directions)
-        self.validator = Validator(
-            ValidationSet.of(self.data),
-            facts.tokenizer,
-            facts.identifier,
-            self.config.validate_on,
-            self.loader.max_tokens,
-            self.logbook,
-            self.world,
-        )
+        self.metric = find_metric(self.config.best_metric, self.data.facts.directions)
+        on, tokens = self.config.validate_on, self.loader.max_tokens
+        self.validator = Validator(self.data, on, tokens, self.logbook, self.world)
         self._checked_step = 0  # skipped steps are counted up to this one
         self._saved_config = self.config  # with the checkpoint's times of validation
         self._first_step, self._began = 0, time.monotonic()  # in this process
@@ -219,7 +211,7 @@ class Trainer:
 
     def has_no_patience(self, position: Position) -> bool:
         """Whether the run ends after this epoch because the best one was `patience` epochs ago."""
-        since_best = position.epochs_since_best(self.metric)
+        since_best = position.epochs_since_best
         return position.step_in_epoch == 0 and 0 < self.config.patience <= since_best
 
     def _has_max_steps(self, config: TrainConfig | None = None) -> bool:

@@ -3,16 +3,14 @@
 `validate` returns scores and texts; `Validator` validates during training.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from translate_ddp.data.dataset import ParallelDataset, PreparedData
-from translate_ddp.data.identifier import Identifier
-from translate_ddp.data.tokenizer import Tokenizer
+from translate_ddp.data.dataset import PreparedData
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import Stopped
 from translate_ddp.modeling.engine import Engine, TorchEngine, ignore
@@ -36,31 +34,16 @@ from translate_ddp.training.open_checkpoint import average_run, listed, loaded
 from translate_ddp.training.state import Position
 
 
-@dataclass(frozen=True)
-class ValidationSet:
-    """Pairs to decode, encoded and as text."""
+def validation_rows(data: PreparedData) -> dict[LanguagePair, slice]:
+    """The rows of each direction in the validation set."""
+    ends = np.cumsum([0, *data.validation_sizes]).tolist()
+    return dict(zip(data.facts.directions, map(slice, ends, ends[1:]), strict=True))
 
-    pairs: ParallelDataset
-    sources: list[str]
-    references: list[str]
-    sizes: Mapping[LanguagePair, int]  # rows of each direction, which follow each other
 
-    @classmethod
-    def of(cls, data: PreparedData) -> "ValidationSet":
-        """The validation set of a prepared corpus."""
-        sizes = dict(zip(data.facts.directions, data.validation_sizes, strict=True))
-        return cls(data.validation, data.validation_sources, data.validation_references, sizes)
-
-    @property
-    def directions(self) -> list[tuple[LanguagePair, slice]]:
-        """Each direction and its rows."""
-        ends = np.cumsum([0, *self.sizes.values()]).tolist()
-        return list(zip(self.sizes, map(slice, ends, ends[1:]), strict=False))
-
-    def rows_of(self, world: World, on: ValidateOn) -> list[int]:
-        """The rows of this rank's shard; on "rank0", all rows, which rank 0 decodes."""
-        rows = list(range(len(self.pairs)))
-        return rows if on == "rank0" else rows[world.rank :: world.size]
+def rows_of(world: World, data: PreparedData, on: ValidateOn) -> list[int]:
+    """The rows of this rank's shard; on "rank0", all rows, which rank 0 decodes."""
+    rows = list(range(len(data.validation)))
+    return rows if on == "rank0" else rows[world.rank :: world.size]
 
 
 class Validation(NamedTuple):
@@ -81,54 +64,49 @@ class Decoded(NamedTuple):
 
 def validate(
     engine: Engine,
-    data: ValidationSet,
-    tokenizer: Tokenizer,
+    data: PreparedData,
     world: World,
     on: ValidateOn,
     *,
-    identifier: Identifier | None = None,
     on_decoded: Callable[[int], None] = ignore,
     on_loss: Callable[[int], None] = ignore,
 ) -> Validation:
-    """Decode and score `data`. Every rank returns the same result.
+    """Decode and score the validation set. Every rank returns the same result.
 
     With several directions, a score is the mean of theirs, and each has its own, as en-it/BLEU.
-    Off-target translations are found with an `identifier`. While rank 0 validates, the others wait
-    without a time limit. `on_decoded` is called with the number of sentences after each batch that
-    is decoded, then `on_loss` after each whose loss is computed; if one of them raises Stopped, all
-    ranks do.
+    While rank 0 validates, the others wait without a time limit. `on_decoded` is called with the
+    number of sentences after each batch that is decoded, then `on_loss` after each whose loss is
+    computed; if one of them raises Stopped, all ranks do.
     """
+    identifier = data.facts.identifier
 
     def work() -> dict[int, Decoded]:
-        rows = data.rows_of(world, on)
-        sources, targets = (
-            [side[row] for row in rows] for side in (data.pairs.source, data.pairs.target)
-        )
+        rows, pairs = rows_of(world, data, on), data.validation
+        sources, targets = ([side[row] for row in rows] for side in (pairs.source, pairs.target))
         ids = [best.ids for best, *_ in engine.translate(sources, GREEDY, on_decoded)]
         languages = identifier.identify(ids) if identifier else [""] * len(ids)
         log_probs = engine.log_probs(sources, targets, on_loss)
         losses = (-float(each.sum(dtype=np.float64)) for each in log_probs)
-        columns = map(normalize, tokenizer.decode(ids)), languages, losses, map(len, log_probs)
+        texts = map(normalize, data.facts.tokenizer.decode(ids))
+        columns = texts, languages, losses, map(len, log_probs)
         return dict(zip(rows, map(Decoded, *columns), strict=True))
 
     if on == "rank0":
-        return world.on_main("validating", lambda: _score([work()], data, identifier))
+        return world.on_main("validating", lambda: _score([work()], data))
     shards = world.on_each_rank("validating", work)
-    return world.on_main("scoring", lambda: _score(shards, data, identifier))
+    return world.on_main("scoring", lambda: _score(shards, data))
 
 
-def _score(
-    shards: Sequence[dict[int, Decoded]], data: ValidationSet, identifier: Identifier | None
-) -> Validation:
+def _score(shards: Sequence[dict[int, Decoded]], data: PreparedData) -> Validation:
     decoded = [row for _, row in sorted(each for shard in shards for each in shard.items())]
     predictions = [row.prediction for row in decoded]
     found: dict[LanguagePair, dict[str, float]] = {}
-    for pair, rows in data.directions:
-        part = decoded[rows]
-        texts = data.sources[rows], predictions[rows], data.references[rows]
+    for pair, rows in validation_rows(data).items():
+        part, references = decoded[rows], data.validation_references[rows]
+        texts = data.validation_sources[rows], predictions[rows], references
         loss = sum(row.loss for row in part) / sum(row.tokens for row in part)
         found[pair] = {"loss": loss} | score_texts(*texts, pair.tgt)
-        if identifier:
+        if data.facts.identifier:
             languages = [row.language for row in part if row.prediction]
             others = sum(language not in ("", pair.tgt) for language in languages)
             found[pair][OFF_TARGET] = others / max(len(languages), 1)
@@ -152,9 +130,7 @@ class Validator:
     Every rank calls it at the same steps.
     """
 
-    data: ValidationSet
-    tokenizer: Tokenizer
-    identifier: Identifier | None
+    data: PreparedData
     on: ValidateOn
     max_tokens: int
     logbook: Logbook
@@ -164,8 +140,8 @@ class Validator:
     def validate(self, model: Transformer, step: int) -> dict[str, float]:
         """The scores at this step; the translations are logged. Raises Stopped like `score`."""
         result = self.score(model, step)
-        rows = samples_of(self.data.sources, self.data.references, result.predictions)
-        self.logbook.validated(step, rows)
+        texts = self.data.validation_sources, self.data.validation_references
+        self.logbook.validated(step, samples_of(*texts, result.predictions))
         return result.scores
 
     def score_average(
@@ -189,7 +165,7 @@ class Validator:
         """Scores and translations at this step. Raises Stopped at a request to stop."""
         world, supervisor = self.world, self.world.supervisor
         supervisor.enter_phase("validating", step)
-        total = len(self.data.rows_of(world, self.on))
+        total = len(rows_of(world, self.data, self.on))
 
         def on_batch(_: int) -> None:
             heartbeat()
@@ -207,10 +183,8 @@ class Validator:
             result = validate(
                 engine,
                 self.data,
-                self.tokenizer,
                 world,
                 self.on,
-                identifier=self.identifier,
                 on_decoded=on_decoded,
                 on_loss=on_batch,
             )
@@ -220,6 +194,8 @@ class Validator:
     def show_signatures(self) -> None:
         """Print BLEU's signatures once, on rank 0."""
         if self.world.is_main and not self._signatures_shown:
-            for line in bleu_signature(*(pair.tgt for pair in self.data.sizes)).split("\n"):
+            for line in bleu_signature(*(pair.tgt for pair in self.data.facts.directions)).split(
+                "\n"
+            ):
                 self.logbook.message(f"BLEU signature: {line}")
             self._signatures_shown = True

@@ -68,13 +68,13 @@ def run(config: ExportConfig) -> None:
     torch.set_num_threads(threads_per_process(Launch()))
     output = Path(config.output)
     check_new(output)
-    opened = config.saved.open_checkpoint()
-    model, folder = TrainedModel.of(opened.state), opened.path.parent
+    state, file = config.saved.open_checkpoint()
+    model = TrainedModel.of(state)
     if config.format == "argos" and (output.suffix == ".argosmodel") == model.facts.has_several:
         what = "a file: pass an --output that ends in .argosmodel"
         what = "a package for each direction: pass a folder" if model.facts.has_several else what
         raise UserError(f"--format argos writes {what}.")
-    sentences = choose_sentences(model, config.source, config.reference, folder)
+    sentences = choose_sentences(model, config.source, config.reference, file.parent)
     verification = export(model, config.format, output, sentences, config.quantization)
     for line in verification.lines:
         print_line(f"Verified: {line}.")

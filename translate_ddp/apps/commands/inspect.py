@@ -58,9 +58,8 @@ class InspectConfig(Checked):
 
 def run(config: InspectConfig) -> None:
     # Here: --help does not need torch.
-    from translate_ddp.apps.inspecting.inspection import inspect
+    from translate_ddp.apps.inspecting.inspection import inspect, write_row_list
     from translate_ddp.apps.inspecting.inspection_report import render_inspection, report_lines
-    from translate_ddp.apps.inspecting.row_list import write_row_list
     from translate_ddp.data.tokenizer import existing_size
 
     if read_launch(os.environ).size > 1:

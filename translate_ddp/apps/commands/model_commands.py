@@ -46,7 +46,9 @@ from translate_ddp.spans import Protection
 from translate_ddp.text import normalize
 from translate_ddp.training.checkpoint import CheckpointStore
 from translate_ddp.training.checkpoint_name import is_word
-from translate_ddp.training.open_checkpoint import OpenedCheckpoint, open_checkpoint
+from translate_ddp.training.open_checkpoint import open_checkpoint
+from translate_ddp.training.state import RunState
+from translate_ddp.training.validation import validation_rows
 from translate_ddp.translator import Translator
 
 _find_once = cache(find_prepared)  # it verifies all files
@@ -162,13 +164,10 @@ class SavedModel(Checked):
         found.split, found.protection = split, protection.create()
         return found
 
-    def open_checkpoint(self) -> OpenedCheckpoint:
-        """The state of a checkpoint. Raises UserError if there is none."""
+    def open_checkpoint(self) -> tuple[RunState, Path]:
+        """The state of a checkpoint, and its file. Raises UserError if there is none."""
         store = CheckpointStore(CheckpointConfig(self.model_folder, self.model_basename))
-        opened = open_checkpoint(store, self.preload, self.average)
-        for line in opened.messages:
-            print_line(printable(line), sys.stderr)
-        return opened
+        return open_checkpoint(store, self.preload, self.average)
 
 
 class Pairs(NamedTuple):
@@ -238,8 +237,7 @@ def from_training(saved: SavedModel, translator: Translator) -> Pairs:
             f"The validation set of the training is not in {folder / 'data'}: pass --source and "
             "--reference. To score an exported model: --model_folder RUN --compare EXPORT."
         )
-    place = data.facts.directions.index(translator.direction)
-    rows = slice(sum(data.validation_sizes[:place]), sum(data.validation_sizes[: place + 1]))
+    rows = validation_rows(data)[translator.direction]
     sides = data.validation_sources[rows], data.validation_references[rows]
     return Pairs(*sides, translator.direction)
 

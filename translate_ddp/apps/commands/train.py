@@ -10,8 +10,9 @@ import sys
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import expand_home, given_flags
@@ -139,13 +140,15 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
     for name, value in settings.items():
         if name not in defaults:
             raise UserError(f"--config {path}: there is no setting {name!r}; see --help.")
+        if name == "directions" and isinstance(value, list):  # [[en, hau], [hau, en]]
+            is_pair = [isinstance(each, list) and len(each) == 2 for each in value]
+            value = [*chain.from_iterable(value)] if all(is_pair) else [value]
         has_several = isinstance(defaults[name], tuple)
-        values = flattened(value) if has_several else [value]
+        values = value if has_several and isinstance(value, list) else [value]
         if not all(isinstance(each, str) for each in values):
-            several = " or a list of them" if has_several else ""
-            raise UserError(
-                f"--config {path}: {name} must have one plain value{several}, not {value}."
-            )
+            wanted = "one plain value" + " or a list of them" * has_several
+            wanted = "pairs such as [[en, hau], [hau, en]]" if name == "directions" else wanted
+            raise UserError(f"--config {path}: {name} must have {wanted}, not {value}.")
         if has_several:
             flags += [f"--{name}", *values]
         elif isinstance(defaults[name], bool):  # a flag without a value
@@ -155,10 +158,3 @@ def as_flags(path: Path, settings: Settings) -> list[str]:
         else:
             flags.append(f"--{name}={value}")  # one argument: a value may begin with a dash
     return flags
-
-
-def flattened(value: object) -> list[object]:
-    """The values of a list, of lists as in [[en, hau], [en, yor]], or of one value."""
-    if not isinstance(value, list):
-        return [value]
-    return [each for part in cast(list[object], value) for each in flattened(part)]

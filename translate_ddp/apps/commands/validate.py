@@ -3,9 +3,8 @@
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -27,17 +26,14 @@ from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
-from translate_ddp.modeling.repetition import find_loop
 from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, publish_output
 from translate_ddp.spans import Glossary
 from translate_ddp.text import (
-    END_PUNCTUATION,
     lower,
     normalize,
     remove_end_punctuation,
-    separates_words,
     upper,
 )
 from translate_ddp.training.logbook import Logbook, sample_lines, shown_samples
@@ -54,14 +50,10 @@ from translate_ddp.translator import Translator
 
 # Functions of a source and its language.
 VARIANTS: dict[str, Callable[[str, str], str]] = {
-    "unchanged": lambda text, _: text,
     "lower case": lower,
     "upper case": upper,
     "no end punctuation": lambda text, _: remove_end_punctuation(text),
 }
-FREQUENT_WORDS = 200  # words in the sources, each translated alone
-PUNCTUATION = END_PUNCTUATION + ",:()[]\"'‘’“”„«»¿¡"  # around a word
-MORE_CHARACTERS = 30  # than a single word: a longer translation of it is hardly one
 BOOTSTRAP = "sacreBLEU's bootstrap (1,000 samples)"
 
 
@@ -115,6 +107,11 @@ class System(NamedTuple):
     scores: dict[str, float]
     warnings: Counter[str] = Counter()  # about the model's own translations
 
+    @property
+    def faults(self) -> str:
+        """How many translations have each warning, as `3 repetition`."""
+        return ", ".join(f"{count:,} {name}" for name, count in self.warnings.most_common())
+
 
 def run(config: ValidateConfig) -> None:
     check_one_process("validate is one process: start it without torchrun.")
@@ -133,6 +130,7 @@ def run(config: ValidateConfig) -> None:
         system = from_hypothesis(config.hypothesis, pairs)
     else:
         assert translator is not None
+        warn_of_sentences(translator, pairs)
         system = from_model(translator, pairs, config.search)
     for line in report(system, pairs):
         print_line(line)
@@ -142,8 +140,7 @@ def run(config: ValidateConfig) -> None:
         data = to_bytes(system.predictions)
         publish_output(Path(config.output), lambda partial: partial.write_bytes(data))
     if config.perturbed and translator is not None:
-        whole = partial(translator.translate, report=lambda text, message: None, split="none")
-        for line in describe_perturbed(partial(whole, **asdict(config.search)), pairs):
+        for line in describe_perturbed(translator, pairs, config.search):
             print_line(line)
     if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
@@ -175,8 +172,7 @@ def from_hypothesis(path: str, pairs: Pairs) -> System:
     return System(path, predictions, scores)
 
 
-def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
-    """A model's translations."""
+def warn_of_sentences(translator: Translator, pairs: Pairs) -> None:
     if count := sum(len(translator.sentences(text)) > 1 for text in pairs.sources):
         print_line(
             f"{count:,} of the {len(pairs.sources):,} sources have several sentences. Each is "
@@ -184,6 +180,10 @@ def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> Sy
             "translations, pass them as --hypothesis.",
             sys.stderr,
         )
+
+
+def from_model(translator: Translator, pairs: Pairs, search: SearchConfig) -> System:
+    """A model's translations."""
     sources, device = translator.encode_sources(pairs.sources), translator.engine.device
     targets = translator.tokenizer.encode(pairs.references)
     total = len(pairs.sources)
@@ -219,8 +219,7 @@ def report(system: System, pairs: Pairs) -> Iterator[str]:
     yield f"95% intervals by {BOOTSTRAP}: {', '.join(shown)}"
     yield f"BLEU signature: {bleu_signature(lang_tgt)}"
     if system.warnings:
-        counts = ", ".join(f"{count:,} {name}" for name, count in system.warnings.most_common())
-        yield f"Translations with warnings: {counts}"
+        yield f"Translations with warnings: {system.faults}"
 
 
 def describe_terms(system: System, pairs: Pairs, glossary: Glossary) -> str:
@@ -240,6 +239,7 @@ def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
     for direction in translator.directions:
         model = translator.to(*direction.reverse)
         pairs = config.read_for(model, config.saved)
+        warn_of_sentences(model, pairs)
         system = from_model(model, pairs, config.search)
         row = [system.scores["chrf"], system.scores["BLEU"]]
         if identifier:
@@ -269,52 +269,9 @@ def describe_comparison(system: System, baseline: System, pairs: Pairs) -> Itera
     yield f"Difference to {baseline.name}, by {BOOTSTRAP}, paired: {', '.join(shown)}"
 
 
-# --- input as people type it ---
-
-
-def describe_perturbed(
-    translate: Callable[[Sequence[str]], list[str]], pairs: Pairs
-) -> Iterator[str]:
-    """A line for each kind of input, with the scores against the unchanged references.
-
-    Single words have no references. Two shares of their translations are reported: they repeat
-    themselves, or are more than `MORE_CHARACTERS` longer than the word. Languages without spaces
-    between words have no line of single words.
-    """
-    sources, references, (lang_src, lang_tgt) = pairs
-
-    def repeating(sources: Sequence[str], predictions: Sequence[str]) -> str:
-        """The share of predictions that repeat themselves where their source does not."""
-        count = sum(
-            repeats_itself(new, lang_tgt) and not repeats_itself(old, lang_src)
-            for old, new in zip(sources, predictions, strict=True)
-        )
-        return f"{count / max(len(predictions), 1):.1%} repeat themselves"
-
+def describe_perturbed(translator: Translator, pairs: Pairs, search: SearchConfig) -> Iterator[str]:
+    """Scores and warnings of sources as people type them, as lines; the references are the same."""
     for name, change in VARIANTS.items():
-        changed = [change(source, lang_src) for source in sources]
-        predictions = translate(changed)
-        scores = with_units(score_texts(changed, predictions, references, lang_tgt))
-        yield f"{name}: {scores}, {repeating(changed, predictions)}"
-    if separates_words(lang_src):
-        words = frequent_words(sources, lang_src)
-        predictions = translate(words)
-        sizes = zip(map(len, words), map(len, predictions), strict=True)
-        share = sum(new > old + MORE_CHARACTERS for old, new in sizes) / max(len(words), 1)
-        yield (
-            f"{len(words)} single words: {repeating(words, predictions)}, "
-            f"{share:.1%} more than {MORE_CHARACTERS} characters longer"
-        )
-
-
-def frequent_words(sources: Sequence[str], language: str) -> list[str]:
-    """The most frequent words of the sources between spaces, in lower case, without numbers."""
-    words = (word.strip(PUNCTUATION) for line in sources for word in lower(line, language).split())
-    counts = Counter(word for word in words if any(map(str.isalpha, word)))
-    return [word for word, _ in counts.most_common(FREQUENT_WORDS)]
-
-
-def repeats_itself(text: str, language: str) -> bool:
-    """Whether words repeat in a loop, or characters where no spaces separate words."""
-    words = text.split()
-    return len(find_loop(words if separates_words(language) else "".join(words))) > 0
+        sources = [change(text, pairs.languages.src) for text in pairs.sources]
+        system = from_model(translator, pairs._replace(sources=sources), search)
+        yield ", ".join(filter(None, [f"{name}: {with_units(system.scores)}", system.faults]))

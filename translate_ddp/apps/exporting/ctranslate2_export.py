@@ -50,6 +50,7 @@ from translate_ddp.modeling.transformer import sinusoids
 from translate_ddp.runtime.environment import threads_per_process
 from translate_ddp.runtime.files import explain_write_errors, write_atomically
 from translate_ddp.runtime.launch import Launch, read_launch
+from translate_ddp.runtime.run_folder import read_json
 from translate_ddp.settings import ModelConfig
 from translate_ddp.text import base_language, direction_tag
 from translate_ddp.training.state import RunState
@@ -163,7 +164,7 @@ def open_verified(state: RunState, folder: Path, quantization: Quantization) -> 
     model, threads = TrainedModel.of(state), threads_per_process(read_launch(os.environ))
     of = [hash_of(state.model.values()), quantization, default_device(), version, __version__]
     key = " ".join(of)
-    known = _read_record(folder / RECORD).get(key)
+    known = read_json(folder / RECORD).get(key)
     sentences = None if known else choose_sentences(model, "", "", folder)
     with explain_write_errors("The converted model", "Set TMPDIR to a disk with more space."):
         scratch = tempfile.TemporaryDirectory(prefix="translate_ddp-model-")
@@ -172,19 +173,11 @@ def open_verified(state: RunState, folder: Path, quantization: Quantization) -> 
     compared = known or "; ".join(verification.lines)
     if not known:
         with suppress(OSError):  # read again: another program may have written it meanwhile
-            record = _read_record(folder / RECORD) | {key: compared}
+            record = read_json(folder / RECORD) | {key: compared}
             write_atomically(folder / RECORD, json.dumps(record, indent=1))
     line = f"Verified {'earlier, ' * bool(known)}in CTranslate2: {compared}."
     print_line(printable(line), sys.stderr)
     return open_exported(path, threads)[0]
-
-
-def _read_record(path: Path) -> dict[str, str]:
-    """What was verified; nothing if the file cannot be read."""
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return {}
 
 
 def computes(quantization: Quantization) -> bool:

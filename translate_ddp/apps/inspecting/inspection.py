@@ -1,12 +1,13 @@
-"""Reads a corpus as training does, and collects what is known of it before training."""
+"""Reads a corpus as training does; collects what is known of it, and lists its rows to correct."""
 
+import csv
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, count, repeat
+from itertools import chain, count, pairwise, repeat
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measur
 from translate_ddp.console import print_line
 from translate_ddp.data.batches import Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
+from translate_ddp.data.cleaning import DUPLICATE, LABELS, NEAR_DUPLICATE, NO_LABEL, REASONS
 from translate_ddp.data.corpus import clean_corpus
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, TrainingPairs
 from translate_ddp.data.mix import Block, Mix
 from translate_ddp.data.model_facts import ModelFacts
 from translate_ddp.data.plan import StepSampler
 from translate_ddp.data.preparation import Encoder, encode
-from translate_ddp.data.selection import smallest
+from translate_ddp.data.selection import rows_with, smallest
 from translate_ddp.data.tagged_corpus import TaggedCorpus
 from translate_ddp.data.tokenizer import NO_EXTRA_TOKENS, UNK, Tokenizer, build_tokenizer
 from translate_ddp.runtime.device import choose_device, describe_device, fix_cuda_kernels
@@ -34,6 +36,7 @@ from translate_ddp.training.run_info import precision
 
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
+ROW_COLUMNS = ("file", "direction", "row", "reason", "source", "target")
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")  # as SentencePiece names a byte
 
 
@@ -255,3 +258,45 @@ def _endless_steps(config: Config, data: PreparedData, world: World) -> Iterator
     for epoch in count():
         loader.sampler.set_epoch(epoch)
         yield from loader
+
+
+# --- rows to correct ---
+
+
+def write_row_list(corpus: CleanedCorpus, path: Path) -> int:
+    """Write the rows that `--clean strict` drops as TSV, with a line of names; their number.
+
+    They are for the people who correct a corpus, which is `labelled`. Raises OSError.
+    """
+    labels, first = corpus.strict_labels, first_rows(corpus)
+    is_listed = labels != NO_LABEL
+    # With a byte order mark, without which Excel reads another encoding.
+    with path.open("x", encoding="utf-8-sig", newline="\n") as file:
+        table = csv.writer(file, dialect="excel-tab", lineterminator="\n")
+        table.writerow(ROW_COLUMNS)
+        for part, pairs, rows in corpus.batches(is_listed):
+            for pair, row in zip(pairs, rows.tolist(), strict=True):
+                name, number = corpus.place(row)
+                reason = REASONS[labels[row] - 1]
+                if row in first:
+                    other, place = corpus.place(first[row])
+                    reason += f" of row {place}" + f" of {other}" * (other != name)
+                table.writerow([name, part.direction, number, reason, *pair])
+    return int(is_listed.sum())
+
+
+def first_rows(corpus: CleanedCorpus) -> dict[int, int]:
+    """For each duplicate and near duplicate, the row that it repeats."""
+    found: dict[int, int] = {}
+    for start, end in pairwise(corpus.bounds):
+        records, labels = corpus.records[start:end], corpus.strict_labels[start:end]
+        for reason, column in ((DUPLICATE, "pair"), (NEAR_DUPLICATE, "near")):
+            repeating = np.flatnonzero(labels == LABELS[reason])
+            hashes = records[column]
+            # Of equal pairs the first one may be dropped for another reason, of similar ones not.
+            others = labels != LABELS[DUPLICATE] if reason == DUPLICATE else labels == NO_LABEL
+            rows = rows_with(hashes, hashes[repeating], others)
+            first = dict(zip(hashes[rows].tolist(), rows.tolist(), strict=True))
+            for row, value in zip(repeating.tolist(), hashes[repeating].tolist(), strict=True):
+                found[start + row] = start + first[value]
+    return found

@@ -15,10 +15,9 @@ from functools import partial
 from itertools import chain, islice, zip_longest
 
 from translate_ddp.console import counted
-from translate_ddp.data.languages import CLEAR, Direction
 from translate_ddp.data.readers.streams import TextFile
 from translate_ddp.data.row_choice import SAMPLE_ROWS, check_texts, choose_rows
-from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, Wanted, list_names
+from translate_ddp.data.rows import BY_POSITION, Columns, Reading, Remark, list_names
 from translate_ddp.errors import NoSuchPair, UserError
 from translate_ddp.text import has_letter, normalize
 
@@ -28,7 +27,6 @@ SEPARATORS = (",", ";", "\t")  # between the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
 SAMPLE_LINES = 50  # at the start of a CSV file; they show what separates its fields
 NUMBER_NAMES = ("id", "no")  # names of columns of numbers, which are also codes of languages
-CLEAR_SHARE = 0.8  # share of the clear rows that must have the same best separator
 ESCAPED = "escaped"  # quoting as csv, but a quote within a field is \\", as R writes it, not ""
 # Programs quote a field with a quote, a separator or a line break; Excel also one with a comma (or
 # what separates a list), SQLite also one with a space.
@@ -118,12 +116,12 @@ def _parse_csv(
 def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
     """What separates the fields of these lines: it gives all their rows the same number of them.
 
-    Of several, what gives a header, or columns of the two languages. Below a header, rows may lack
+    Of several, what gives a header, or what is not only as in text. Below a header, rows may lack
     their last fields. Raises UserError if it is not clear.
     """
     wanted = reading.wanted
     quotes = csv.QUOTE_NONE if quoting == "none" else csv.QUOTE_MINIMAL
-    tables: dict[str, list[list[str]]] = {}
+    first_rows: dict[str, list[str]] = {}
     for separator in SEPARATORS:
         with suppress(csv.Error):
             parser = csv.reader(_csv_lines(lines, quoting), delimiter=separator, quoting=quotes)
@@ -132,16 +130,14 @@ def _separator(reading: Reading, lines: list[str], quoting: str) -> str:
             widths = set(map(len, rows[:-1] or rows))
             is_header = widths and len(rows[0]) > 1 and wanted.find(rows[0], min(widths) > 1)
             if is_header or (len(widths) == 1 and widths != {1}):
-                tables[separator] = [row for row in rows if len(row) in widths]
-    if named := [each for each, rows in tables.items() if wanted.find(rows[0])]:
+                first_rows[separator] = rows[0]
+    if named := [each for each, row in first_rows.items() if wanted.find(row)]:
         return named[0]
-    usable = {each: rows for each, rows in tables.items() if wanted.numbered(len(rows[0]))}
-    usable = {each: usable[each] for each in usable if not _is_text(each, lines)} or usable
+    usable = [each for each, row in first_rows.items() if wanted.numbered(len(row))]
+    usable = [each for each in usable if not _is_text(each, lines)] or usable
     if len(usable) < 2:
-        return next(iter(usable or tables), ",")
-    if separator := _dividing_separator(usable, wanted):
-        return separator
-    example = next(iter(usable)).join(code or "..." for code in wanted.both)
+        return next(iter(usable or first_rows), ",")
+    example = usable[0].join(code or "..." for code in wanted.both)
     raise UserError(
         f"{reading.path} cannot be read: {' or '.join(map(repr, usable))} may separate its fields."
         f" Add a first line {' or '.join(f'sep={each}' for each in usable)}, or one that names the"
@@ -153,22 +149,6 @@ def _is_text(separator: str, lines: list[str]) -> bool:
     """Whether all these characters are as in text: before a space, or between digits."""
     mark = re.escape(separator)
     return not re.search(rf"{mark}(?![ \d])|(?<!\d){mark}\d", "\n".join(lines))
-
-
-def _dividing_separator(tables: dict[str, list[list[str]]], wanted: Wanted) -> str:
-    """The separator whose columns differ most in language, in most rows; '' if that is not clear.
-
-    `tables` has the rows that each separator gives.
-    """
-    lean = Direction(wanted.both).lean
-    votes: Counter[str] = Counter()
-    for rows in zip(*tables.values(), strict=False):
-        pairs = [[lean(row[place]) for place in wanted.numbered(len(row))] for row in rows]
-        found = [abs(src - tgt) for src, tgt in pairs]
-        second, best = sorted(found)[-2:]
-        votes[[*tables][found.index(best)]] += best - second > CLEAR
-    best = max(tables, key=votes.__getitem__)
-    return best if votes[best] > CLEAR_SHARE * votes.total() else ""
 
 
 def _find_quoting(reading: Reading, separator: str, start: int) -> tuple[str, str]:
