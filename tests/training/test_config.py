@@ -184,12 +184,12 @@ def test_file_of_settings_may_change_once_the_run_has_begun(run: Run):
     job = processes.start(train_while_the_file_changes, run.folder, 1, None, flags, file)
     assert "Chose --preset few for 25" in job.succeed()
     config = last_state(run.folder)["run"]["config"]
-    assert config["run"] == {"preset": "small", "config": str(file)}
+    assert config["run"] == {"preset": "few", "config": str(file)}
     assert (config["loss"]["label_smoothing"], config["optimizer"]["optimizer"]) == (0.2, "muon")
     file.write_text("label_smoothing: 0.2\n")
     flags[-1] = "2"
     output = processes.train(flags, run.folder).succeed()
-    assert "Resuming from" in output and "preset  small" in output
+    assert "Resuming from" in output and "preset  few" in output
 
 
 def test_flags_override_the_file_and_the_file_overrides_the_preset(tmp_path: Path):
