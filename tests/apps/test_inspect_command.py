@@ -40,7 +40,7 @@ def test_inspect_prints_a_report_and_writes_only_the_page(
     code, output = translate_ddp(tmp_path_factory.mktemp("output"), "inspect", *flags)
     assert code == 0, output
     assert "294 training pairs, 6 validation pairs" in output
-    assert "tiny; --preset auto chooses small" in output
+    assert "tiny; --preset auto chooses few" in output
     assert "Estimate for one process on" in output and "400 tokens, bpe, trained" in output
     html = page.read_text()
     assert html.startswith("<!doctype html>") and f"Wrote {page}." in output
@@ -68,7 +68,7 @@ def test_given_settings_are_kept_and_others_are_those_of_the_preset(
     assert settings.tokenizer.vocab_size == PRESETS["tiny"].get("vocab_size", 4000)
     config = parse(InspectConfig, ["--dataset", "a", "--seq_len", "1000"], "inspect")
     with pytest.raises(UserError, match="seq_len 1000 is more than batch_tokens 900"):
-        monkeypatch.setitem(PRESETS["small"], "batch_tokens", 900)
+        monkeypatch.setitem(PRESETS["few"], "batch_tokens", 900)
         choose_settings(config, {"seq_len"}, 10)
 
 
