@@ -34,8 +34,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "optimizer": "muon",
         "schedule": "linear",
     },
-    # Fewer than 10,000 pairs: as small, and each pair teaches both directions.
-    "few": SMALL | {"swap": True},
+    # Fewer than 10,000 pairs: as small; first, each pair teaches both directions.
+    "few": SMALL | {"swap_epochs": 30},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,

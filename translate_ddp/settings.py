@@ -271,9 +271,9 @@ class CorpusConfig(Checked):
 class MixConfig:
     dataset_weight: tuple[float, ...] = ()
     """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each."""
-    swap: bool = setting(False, Resume.BETWEEN_EPOCHS)
-    """Swap source and target of half of the pairs of each epoch: a model of one direction learns
-    from both (Ding et al. 2021). Without effect on sources with tags, as of several directions."""
+    swap_epochs: int = setting(0, Resume.BETWEEN_EPOCHS)
+    """First epochs in which half of the pairs have source and target swapped (Ding et al. 2021).
+    Without effect on sources with tags, as of several directions, and in one language."""
 
     def check(self, datasets: Sequence[str]) -> None:
         """Raise ValueError if the weights do not fit the datasets."""

@@ -53,7 +53,7 @@ def steps_of(flags: list[str], size: int = 1, first_step: int = 0, epoch: int = 
 
 
 def test_steps_are_the_same_for_any_ranks_micro_batches_and_resumes(flags: list[str]):
-    flags, plain = [*flags, "--perturb", "--swap"], flags
+    flags, plain = [*flags, "--perturb", "--swap_epochs", "2"], flags
     expected = steps_of(flags)
     assert expected != steps_of(plain)
     for size, max_tokens in ((1, "70"), (2, "300"), (3, "70")):
@@ -62,7 +62,7 @@ def test_steps_are_the_same_for_any_ranks_micro_batches_and_resumes(flags: list[
 
 
 def test_lengths_of_an_epoch_are_exactly_those_of_its_steps(flags: list[str]):
-    loader, data = loader_of([*flags, "--perturb", "--swap"])
+    loader, data = loader_of([*flags, "--perturb", "--swap_epochs", "1"])
     assert data.variants is not None and len(data.variants) == 8 * len(data.train)
     for epoch in range(2):
         loader.sampler.set_epoch(epoch)
@@ -92,8 +92,10 @@ def test_every_pair_is_drawn_in_one_of_its_variants():
 def test_each_pair_is_swapped_in_every_second_epoch(flags: list[str]):
     plain = sum(steps_of(flags), Counter())
     swapped = Counter({pair[::-1]: count for pair, count in plain.items()})
-    one, two = (sum(steps_of([*flags, "--swap"], epoch=epoch), Counter()) for epoch in (1, 2))
+    swap = [*flags, "--swap_epochs", "3"]
+    one, two, end = (sum(steps_of(swap, epoch=epoch), Counter()) for epoch in (1, 2, 3))
+    assert end == plain
     assert one + two == plain + swapped
     assert (one & plain).total() > plain.total() / 3 < (two & plain).total()
     tagged = [*flags, "--tags", "<bt>"]
-    assert steps_of([*tagged, "--swap"]) == steps_of(tagged)  # a target has no tag
+    assert steps_of([*tagged, "--swap_epochs", "2"]) == steps_of(tagged)  # a target has no tag

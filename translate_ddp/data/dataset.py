@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -87,8 +88,7 @@ class ParallelDataset:
         return ParallelDataset(self.source.take(rows), self.target.take(rows))
 
 
-@dataclass(frozen=True)
-class Lengths:
+class Lengths(NamedTuple):
     """Tokens of each pair, end marker included."""
 
     source: np.ndarray
@@ -104,6 +104,10 @@ class Lengths:
         return Lengths(self.source[rows], self.target[rows])
 
     @property
+    def swapped(self) -> "Lengths":
+        return Lengths(self.target, self.source)
+
+    @property
     def longest_side(self) -> np.ndarray:
         return np.maximum(self.source, self.target)
 
@@ -113,7 +117,7 @@ class TrainingPairs:
 
     With augmentation, a pair has several encoded variants. A hash of seed, epoch and row chooses
     one of them, so it depends neither on ranks and micro-batches nor on where a run was resumed.
-    With `swap`, half of the pairs have source and target swapped, in the next epoch the others.
+    In the first `swap_epochs`, half of the pairs, in turns, have source and target swapped.
     """
 
     def __init__(
@@ -121,39 +125,45 @@ class TrainingPairs:
         plain: ParallelDataset,
         seed: int,
         variants: ParallelDataset | None = None,
-        swap: bool = False,
+        swap_epochs: int = 0,
     ) -> None:
         """Pair r of `plain` has K variants: the rows rK to (r + 1)K, without the last."""
-        self.seed, self._plain, self._swap = seed, plain, swap
+        self.seed, self._plain, self._swap_epochs = seed, plain, swap_epochs
         self._forms = plain if variants is None else variants
         self._count = len(self._forms) // max(len(plain), 1)  # 1: the plain pairs
-        self._unswapped = len(self._forms)
-        if swap:
-            sides = self._forms.source + plain.target, self._forms.target + plain.source
-            self._forms = ParallelDataset(*sides)
         self.all_lengths = Lengths.of(self._forms)  # the lengths in every form
+        if swap_epochs:
+            swapped = Lengths.of(plain).swapped
+            self.all_lengths = Lengths(*map(np.append, self.all_lengths, swapped))
 
     def __len__(self) -> int:
         return len(self._plain)
 
     def take(self, rows: np.ndarray, epoch: int) -> ParallelDataset:
         """A copy of these pairs in their form of the epoch, in this order."""
-        return self._forms.take(self._form(rows, epoch))
+        forms = self._form(rows, epoch)
+        is_swapped = forms >= len(self._forms)
+        if not is_swapped.any():
+            return self._forms.take(forms)
+        kept, swapped = self._forms.take(forms[~is_swapped]), self._plain.take(rows[is_swapped])
+        found = ParallelDataset(kept.source + swapped.target, kept.target + swapped.source)
+        return found.take(np.argsort(np.argsort(is_swapped, kind="stable")))
 
     def lengths(self, epoch: int) -> Lengths:
         """The lengths of all pairs in their form of the epoch."""
-        if self._count == 1 and not self._swap:
+        if self._count == 1 and not self._swap_epochs:
             return self.all_lengths
         return self.all_lengths.take(self._form(np.arange(len(self)), epoch))
 
     def _form(self, rows: np.ndarray, epoch: int) -> np.ndarray:
+        """The numbers of the forms: of variants, then of swapped pairs."""
         forms = rows.astype(np.int64)
         if self._count > 1:
             chosen = hashes(VARIANT_SALT, self.seed, epoch, rows) % np.uint64(self._count)
             forms = forms * self._count + chosen.astype(np.int64)
-        if self._swap:
+        if epoch < self._swap_epochs:
             turn = (hashes(SWAP_SALT, self.seed, rows) + np.uint64(epoch)) % np.uint64(2)
-            forms = np.where(turn, self._unswapped + rows, forms)
+            forms = np.where(turn, len(self._forms) + rows, forms)
         return forms
 
 

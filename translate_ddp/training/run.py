@@ -40,6 +40,7 @@ from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, Precision
+from translate_ddp.text import base_language
 from translate_ddp.training.checkpoint import (
     CheckpointStore,
     CheckpointWriter,
@@ -410,10 +411,13 @@ def build_loader(
     max_tokens = config.micro_batch_tokens(device_type)
     if not config.batches.max_tokens and saved.get("device") == device_type:
         max_tokens = saved.get("max_tokens", max_tokens)
-    has_tags = bool(any(config.corpus.tags) or data.facts.tag(data.facts.directions[0]))
-    swap = config.mix.swap and not has_tags  # a tag would become a part of the target
+    direction = data.facts.directions[0]
+    # A tag would become a part of the target; only the language of a source shows its direction.
+    has_tags = any(config.corpus.tags) or bool(data.facts.tag(direction))
+    can_swap = not has_tags and len(set(map(base_language, direction))) == 2
+    swap_epochs = config.mix.swap_epochs if can_swap else 0
     sampler = StepSampler(
-        TrainingPairs(data.train, config.train.seed, data.variants, swap),
+        TrainingPairs(data.train, config.train.seed, data.variants, swap_epochs),
         config.batches,
         rank=world.rank,
         world_size=world.size,
