@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from translate_ddp.errors import type_and_line
 from translate_ddp.runtime.long_calls import BackgroundThread
 from translate_ddp.settings import LogbookConfig, WandbMode
 from translate_ddp.training.logbook import Sample, Sink, sample_lines, shown_samples
@@ -31,6 +30,7 @@ WANDB_UPLOAD_SECONDS = 24.0  # part of TRACKER_END_SECONDS, to upload the remain
 TEARDOWN_SECONDS = 3.0  # after either, to end W&B's own process
 FLUSH_SECONDS = 1.0  # a power cut may remove the records of that time from the .wandb file
 ROOM_BYTES = 1 << 16  # more than W&B writes at once
+REASON_CHARACTERS = 250  # shown of an error
 
 
 def chosen_trackers(settings: LogbookConfig) -> "list[type[TrackerSink]]":
@@ -130,9 +130,13 @@ class TrackerSink(Sink, ABC):
     def _give_up(self, error: BaseException) -> None:
         hint = f"; {self.upload} uploads its records" if self._run and self.upload else ""
         self._run, self.status = None, ""
-        reason = type_and_line(error)
+        reason = brief(error)
         self._message(f"{self.name} stopped ({reason}): metrics.jsonl has every record{hint}")
         self.teardown()
+
+
+def brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:REASON_CHARACTERS]
 
 
 class TensorBoardSink(TrackerSink):
@@ -185,8 +189,7 @@ class WandbSink(TrackerSink):
                 reason = "no API key"
             except Exception as error:
                 reason = "not connected"
-                problem = type_and_line(error)
-                self.warning = f"W&B cannot go online ({problem}): the run is recorded offline"
+                self.warning = f"W&B cannot go online ({brief(error)}): the run is recorded offline"
                 self.teardown()  # else the run id is still in use
                 wandb.setup(wandb_settings())
         run = self._open("offline")
