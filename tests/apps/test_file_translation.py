@@ -77,7 +77,7 @@ def uninterrupted_jsonl(
 
 @pytest.mark.parametrize(
     ("point", "time", "size"),
-    [("chunk", 1, 1), ("joined", 1, 1), *slow(("chunk", 2, 2))],
+    [("chunk", 1, 1), ("joined", 1, 1), ("published", 1, 1), *slow(("chunk", 2, 2))],
 )
 def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
     translate: Callable[..., Job],
@@ -88,7 +88,7 @@ def test_killed_translation_continues_and_ends_as_the_uninterrupted_one(
     size: int,
 ):
     translate(*JSONL, size=size, fault=faults.kill(point, time, rank=0)).kill_rest()
-    assert not (place / "out").exists()
+    assert (place / "out").exists() == (point == "published")
     (partial,) = place.glob("out.*.partial")
     before = {path.name: path.stat().st_mtime_ns for path in partial.iterdir()}
     assert before
@@ -210,7 +210,7 @@ def test_output_of_another_program_is_kept_and_so_are_the_finished_chunks(tmp_pa
     file = ChunkedFile(output, lambda: ["inputs"], 2, World())
     file.compute(file.missing(), lambda chunks: [b"chunk %d\n" % chunk for chunk in chunks])
     output.write_text("precious")
-    with pytest.raises(UserError, match="out exists already: delete it"):
+    with pytest.raises(UserError, match="made by another program meanwhile"):
         file.publish()
     assert output.read_text() == "precious"
     output.unlink()

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from translate_ddp.errors import UserError
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.files import (
     SyncedFile,
@@ -73,22 +74,35 @@ class ChunkedFile:
         self.world.on_main("joining chunks", self._publish)
 
     def _missing(self) -> list[int]:
-        check_new(self.output)
+        if not self._is_published():
+            check_new(self.output)
         with explain_write_errors(self.output, ADVICE):
             self.folder.mkdir(exist_ok=True)
         return [chunk for chunk in range(self.count) if not self._path(chunk).exists()]
 
+    def _is_published(self) -> bool:
+        """Whether the output has all chunks, so that only the folder is left to delete."""
+        if not (self.folder.is_dir() and self.output.exists()):
+            return False
+        sizes = [path.stat().st_size for path in self.folder.glob("[0-9]*")]
+        return len(sizes) == self.count and self.output.stat().st_size == sum(sizes)
+
     def _publish(self) -> None:
-        joined = self.folder / f"joined-{os.getpid()}"
-        with explain_write_errors(self.output, ADVICE):
-            joined.unlink(missing_ok=True)
-            with SyncedFile(joined) as file:
-                for chunk in range(self.count):
-                    file.write(self._path(chunk).read_bytes())
-                file.sync()
-            fault_point("joined")
-            check_new(self.output)  # another program may have made it meanwhile
-            joined.rename(self.output)
+        if not self.output.exists():
+            joined = self.folder / f"joined-{os.getpid()}"
+            with explain_write_errors(self.output, ADVICE):
+                joined.unlink(missing_ok=True)
+                with SyncedFile(joined) as file:
+                    for chunk in range(self.count):
+                        file.write(self._path(chunk).read_bytes())
+                    file.sync()
+                fault_point("joined")
+                joined.rename(self.output)
+        elif not self._is_published():
+            raise UserError(
+                f"{self.output} was made by another program meanwhile: delete it and run the "
+                f"same command again. The finished parts are kept in {self.folder}."
+            )
         fault_point("published")
         shutil.rmtree(self.folder, ignore_errors=True)
 
