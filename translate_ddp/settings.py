@@ -189,10 +189,10 @@ class CorpusConfig(Checked):
                 "dataset, '' for none."
             )
         for tag in self.tags:
-            if tag != normalize(tag) or any(map(str.isspace, tag)):
+            if tag != normalize(tag) or tag.startswith("-") or any(map(str.isspace, tag)):
                 raise ValueError(
-                    f"The tag {tag!r} has spaces or changes under Unicode normalization (NFC): "
-                    "choose another, such as <bt>."
+                    f"The tag {tag!r} has spaces, begins with a dash or changes under Unicode "
+                    "normalization (NFC): choose another, such as <bt>."
                 )
 
     def _check_languages(self) -> None:
