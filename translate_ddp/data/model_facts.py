@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from translate_ddp.data.identifier import Identifier
 from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer
 from translate_ddp.directions import LanguagePair, languages_of
+from translate_ddp.text import base_language
 
 MORE_TOKENS = 10  # added to the length of a source; a multiple of the sum limits its translation
 
@@ -59,6 +60,12 @@ class ModelFacts:
     def num_outputs(self) -> int:
         """The number of tokens that can be generated, the first ones of the vocabulary."""
         return len(self.tokenizer) + self.extra.num_spans
+
+    @property
+    def can_swap(self) -> bool:
+        """Whether only the language of a source shows its direction: targets have no tags."""
+        src, tgt = self.directions[0]
+        return base_language(src) != base_language(tgt) and not self.tag(self.directions[0])
 
     @property
     def fingerprint(self) -> str:

@@ -40,7 +40,6 @@ from translate_ddp.runtime.launch import is_restart, launch_names, record_launch
 from translate_ddp.runtime.run_folder import RunFolder
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import CheckpointConfig, Config, Precision
-from translate_ddp.text import base_language
 from translate_ddp.training.checkpoint import (
     CheckpointStore,
     CheckpointWriter,
@@ -411,10 +410,7 @@ def build_loader(
     max_tokens = config.micro_batch_tokens(device_type)
     if not config.batches.max_tokens and saved.get("device") == device_type:
         max_tokens = saved.get("max_tokens", max_tokens)
-    direction = data.facts.directions[0]
-    # A tag would become a part of the target; only the language of a source shows its direction.
-    has_tags = any(config.corpus.tags) or bool(data.facts.tag(direction))
-    can_swap = not has_tags and len(set(map(base_language, direction))) == 2
+    can_swap = data.facts.can_swap and not any(config.corpus.tags)
     swap_epochs = config.mix.swap_epochs if can_swap else 0
     sampler = StepSampler(
         TrainingPairs(data.train, config.train.seed, data.variants, swap_epochs),
