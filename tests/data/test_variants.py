@@ -1,6 +1,7 @@
 """Steps with variants: equal for any ranks, micro-batches and resumes, exactly planned."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from config import parse
 from translate_ddp.data.batches import Batch, BatchLoader
 from translate_ddp.data.dataset import Lengths, ParallelDataset, PreparedData, Ragged, TrainingPairs
 from translate_ddp.data.tokenizer import PAD
+from translate_ddp.directions import LanguagePair
 from translate_ddp.runtime.world import World
 from translate_ddp.training.run import build_loader, prepare_data
 
@@ -99,3 +101,5 @@ def test_each_pair_is_swapped_in_every_second_epoch(flags: list[str]):
     assert (one & plain).total() > plain.total() / 3 < (two & plain).total()
     tagged = [*flags, "--tags", "<bt>"]
     assert steps_of([*tagged, "--swap_epochs", "2"]) == steps_of(tagged)  # a target has no tag
+    facts = loader_of(flags)[1].facts
+    assert facts.can_swap and not replace(facts, directions=[LanguagePair("pt", "pt_BR")]).can_swap
