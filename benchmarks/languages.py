@@ -46,9 +46,10 @@ class LanguagesBenchmark(Settings):
     """Languages beside English."""
     run_folder: Path = Path("weights/languages")
     """Folder of the runs."""
-    alone: tuple[str, ...] = tuple(
-        f"{size} --preset small --num_epochs 40 --dropout 0.3 --vocab_size {size}"
-        for size in (1000, 2000, 5000)
+    alone: tuple[str, ...] = (
+        "1000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 1000",
+        "2000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 2000",
+        "few --preset few",
     )
     """Settings of models of one direction: a name, then flags of train.py."""
     temperatures: tuple[float, ...] = (1.0, 1.5, 5.0)
