@@ -8,12 +8,12 @@ import langcodes
 import pytest
 
 from translate_ddp.apps.commands import serve
-from translate_ddp.apps.serving.app import words_of
 from translate_ddp.apps.serving.requests import (
     find_language,
     menu_name,
     public_codes,
 )
+from translate_ddp.apps.serving.words import Word, words_of
 from translate_ddp.decoding import Sentence
 from translate_ddp.errors import UserError
 from translate_ddp.translator import Translation, Translator
@@ -30,7 +30,7 @@ def translation(*sentences: list[tuple[str, float]], text: str) -> Translation:
     )
 
 
-def rounded(words: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def rounded(words: list[Word]) -> list[tuple[str, float]]:
     return [(text, round(probability, 6)) for text, probability in words]
 
 
@@ -46,9 +46,9 @@ def test_probability_of_a_word_is_the_product_of_its_tokens():
 def test_bytes_of_a_character_count_for_their_word():
     tokens = [("caff", 0.5), ("\ufffd", 0.5), ("\ufffd", 0.5), (" ", 0.5), ("ne", 0.5), ("ro", 1.0)]
     found = words_of(translation(tokens, text="caffè nero"), "it")
-    assert [text for text, _ in found] == ["caffè ", "nero"]
-    assert math.prod(probability for _, probability in found) == pytest.approx(0.5**5)
-    assert found[0][1] <= 0.5**3
+    assert [word.text for word in found] == ["caffè ", "nero"]
+    assert math.prod(word.probability for word in found) == pytest.approx(0.5**5)
+    assert found[0].probability <= 0.5**3
 
 
 def test_a_mark_that_is_composed_does_not_lose_the_place():
@@ -70,9 +70,9 @@ def test_words_of_a_model_have_all_its_text_and_probability(trained: Path):
     texts = ["sun moon river. Tree", "caf\u00e9 \u2603 wolf", "stone"]
     for ((found,),) in zip(Translator.open(str(trained)).translate(texts, n_best=1), strict=True):
         words = words_of(found, "it")
-        assert "".join(text for text, _ in words) == found.text != ""
+        assert "".join(word.text for word in words) == found.text != ""
         tokens = sum(p for sentence in found.sentences for p in sentence.log_probs[:-1])
-        assert math.log(math.prod(probability for _, probability in words)) == pytest.approx(tokens)
+        assert math.log(math.prod(word.probability for word in words)) == pytest.approx(tokens)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.helpers.commands import translate_ddp
 from tests.helpers.sources import record_sources
 from tests.helpers.states import make_facts
 from translate_ddp.apps.commands import translate
-from translate_ddp.apps.serving.app import words_of
+from translate_ddp.apps.serving.words import words_of
 from translate_ddp.data.tokenizer import train_tokenizer
 from translate_ddp.modeling.search import Hypothesis
 from translate_ddp.settings import TokenizerConfig
@@ -52,9 +52,9 @@ def test_text_without_letters_is_never_sent_to_the_model(
     for found in translator.translate([mixed], n_best=2)[0]:
         kept = found.sentences[1]
         assert (kept.source, kept.text, kept.log_probs) == ("😀 ---", "😀 ---", [0.0, 0.0])
-        words = {text.strip(): p for text, p in words_of(found, "it")}
+        words = {word.text.strip(): word.probability for word in words_of(found, "it")}
         assert words["😀"] == words["---"] == 1.0 > min(words.values())
-        assert "".join(text for text, _ in words_of(found, "it")) == found.text
+        assert "".join(word.text for word in words_of(found, "it")) == found.text
 
 
 def test_sentence_in_capitals_is_translated_as_in_sentence_case(

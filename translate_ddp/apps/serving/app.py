@@ -3,14 +3,13 @@
 import asyncio
 import base64
 import hashlib
-import math
 import re
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
@@ -33,13 +32,14 @@ from translate_ddp.apps.serving.requests import (
     read_fields,
 )
 from translate_ddp.apps.serving.server import ServedModel
+from translate_ddp.apps.serving.words import words_of
 from translate_ddp.console import print_line
 from translate_ddp.data.languages import language_name
 from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.spans import Markup, Protection, texts_of
-from translate_ddp.text import has_letter, normalize, separates_words
+from translate_ddp.text import has_letter, normalize
 from translate_ddp.translator import Translation, Translator
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's status, for the log; the connection is closed already
@@ -284,51 +284,6 @@ def scored(lines: Sequence[tuple[Translation, str]], language: str) -> dict[str,
         "words": [{"text": text, "probability": p} for text, p in words if text],
         "warnings": whole.warnings,
     }
-
-
-def words_of(translation: Translation, language: str) -> list[tuple[str, float]]:
-    """The words of a translation with the white space after them, and their probabilities.
-
-    A probability is the product for all tokens, given the source and the words before. In
-    languages without spaces between words, a word is what starts with a token.
-    """
-    text = translation.text
-    if not text:
-        return []
-    log_probs, starts = _by_character(translation)
-    if separates_words(language):
-        starts = {found.end() for found in re.finditer(r"\s+(?=\S)", text)}
-    return [
-        (text[start:end], math.exp(sum(log_probs[start:end])))
-        for start, end in pairwise([*sorted({0, *starts}), len(text)])
-    ]
-
-
-def _by_character(translation: Translation) -> tuple[list[float], set[int]]:
-    """The log-probability of the tokens that start at each character, and where tokens start.
-
-    The text of a token may not be found in the translation: bytes of a character, or a mark
-    that NFC composes with the letter before. Its log-probability then counts for the character at
-    which the search stands.
-    """
-    text = translation.text
-    log_probs, starts = [0.0] * len(text), set[int]()
-    at = skipped = 0  # the end of the last token that was found, and characters of others since
-    for sentence in translation.sentences:
-        # The last token is the end of the sentence.
-        for token, log_prob in zip(sentence.tokens[:-1], sentence.log_probs[:-1], strict=True):
-            while at < len(text) and text[at].isspace():
-                at += 1
-            core = normalize(token)
-            found = text.find(core, at, at + skipped + len(core)) if core else -1
-            place = min(at if found < 0 else found, len(text) - 1)
-            log_probs[place] += log_prob
-            starts.add(place)
-            if found < 0:
-                skipped += len(core)
-            else:
-                at, skipped = found + len(core), 0
-    return log_probs, starts
 
 
 async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
