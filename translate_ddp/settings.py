@@ -268,10 +268,10 @@ class CorpusConfig(Checked):
 
 
 @dataclass(frozen=True)
-class MixConfig:
+class MixConfig(Checked):
     dataset_weight: tuple[float, ...] = ()
     """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each."""
-    swap_epochs: int = setting(0, Resume.BETWEEN_EPOCHS)
+    swap_epochs: int = setting(0, Resume.BETWEEN_EPOCHS, check=at_least(0))
     """First epochs in which half of the pairs have source and target swapped (Ding et al. 2021).
     Without effect on sources with tags, as of several directions, and in one language."""
 
