@@ -18,6 +18,7 @@ SMALL: dict[str, Any] = {
     "vocab_size": 5000,
     "batch_tokens": 4096,
     "optimizer": "muon",
+    "weight_decay": 0.3,
     "lr": 3e-3,
     "warmup_steps": 200,
     "schedule": "linear",
@@ -32,10 +33,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "num_epochs": 5,
         "warmup_steps": 100,
         "optimizer": "muon",
+        "weight_decay": 0.3,
         "schedule": "linear",
     },
-    # Fewer than 10,000 pairs: as small; first, each pair teaches both directions.
-    "few": SMALL | {"swap_epochs": 30},
+    # Fewer than 10,000 pairs: as small; first, each pair teaches both directions. Fewer steps need
+    # more decay: in how many epochs weights forget should not depend on the size of a corpus (Wang
+    # and Aitchison 2025).
+    "few": SMALL | {"swap_epochs": 30, "weight_decay": 2.0},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,
@@ -93,10 +97,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 LIMITS = {"few": 10_000, "small": 100_000, "medium": 1_000_000}
 
 
-def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = None) -> str:
+def choose_preset(
+    preset: str, dataset: tuple[str, ...], pairs: int | None = None, is_new: bool = True
+) -> str:
     """The name of the preset; "auto" is resolved if the corpus is the demo or `pairs` is known.
 
-    `pairs` is the number of usable training pairs.
+    `pairs` is the number of usable training pairs. Only a new model, not weights that know one
+    direction, learns from few pairs by `few`.
     """
     if preset != "auto":
         return preset
@@ -104,7 +111,8 @@ def choose_preset(preset: str, dataset: tuple[str, ...], pairs: int | None = Non
         return "tiny"
     if pairs is None:
         return "auto"
-    return next((name for name, limit in LIMITS.items() if pairs < limit), "base")
+    found = next((name for name, limit in LIMITS.items() if pairs < limit), "base")
+    return found if is_new or found != "few" else "small"
 
 
 def with_preset(config: Config, preset: str, given: Set[str]) -> Config:

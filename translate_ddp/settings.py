@@ -378,6 +378,8 @@ class LossConfig(Checked):
 class OptimizerConfig(Checked):
     optimizer: Literal["adamw", "muon"] = setting("adamw", Resume.NEVER)
     """Optimizer of the layers' matrices; muon learns in fewer steps. AdamW updates the rest."""
+    weight_decay: float = setting(0.01, Resume.NEVER, check=at_least(0))
+    """Weight decay of matrices, times the learning rate; with muon, the embedding keeps 0.01."""
     lr: float = setting(3e-3, check=POSITIVE)
     """Peak learning rate. A linear schedule falls from the first step on, so its peak is lower."""
     warmup_steps: int = setting(300, check=at_least(1))

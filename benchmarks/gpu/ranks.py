@@ -22,11 +22,10 @@ from benchmarks.gpu.case import Case, Measurement, Setup, Unavailable
 from benchmarks.gpu.steps import UNTIMED_STEPS, random_data
 from benchmarks.rounds import run_once
 from benchmarks.workbench import open_training, run_clock, take_steps
-from translate_ddp.run_record import STATUS_FILE
+from translate_ddp.run_record import METRICS_FILE, STATUS_FILE
 from translate_ddp.runtime.fault_injection import VARIABLE, Fault
 from translate_ddp.runtime.world import open_world
 from translate_ddp.settings import DistributedConfig
-from translate_ddp.training.logbook import read_records
 
 TOKENS = (3_000, 25_000)  # a step and rank
 KILLED_STEP = 25
@@ -110,8 +109,9 @@ def train(
         command = [*python(count), "train.py", *flags]
         run_once(command, setup.left() - 10, os.environ | OFFLINE | fault)
     status = json.loads((folder / "run" / STATUS_FILE).read_text(encoding="utf-8"))
-    records = read_records(folder / "run", int(RUN["max_steps"]))
-    return status, {step: r["train/loss"] for step, r in records if "train/loss" in r}
+    lines = (folder / "run" / METRICS_FILE).read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return status, {r["step"]: float(r["train/loss"]) for r in records if "train/loss" in r}
 
 
 if __name__ == "__main__":

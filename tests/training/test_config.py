@@ -113,6 +113,8 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
 def test_auto_preset_depends_on_the_number_of_training_pairs(pairs: int, preset: str):
     assert choose_preset("auto", ("some/where",), pairs) == preset
     assert choose_preset("big", ("some/where",), pairs) == "big"
+    tuned = "small" if preset == "few" else preset
+    assert choose_preset("auto", ("some/where",), pairs, is_new=False) == tuned
 
 
 @pytest.mark.parametrize("preset", ["small", "base", "tiny"])

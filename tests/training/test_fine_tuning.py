@@ -159,7 +159,6 @@ def test_only_settings_that_the_user_set_are_compared(file: Path, tmp_path: Path
         assert (config.model.d_model, config.model.num_heads) == (16, 2)
         assert config.tokenizer.vocab_size == 300
         assert config.model.dropout == given.model.dropout
-        assert not config.mix.swap_epochs
     yaml.write_text("d_model: 128\n")
     several = ["--d_model", "256", "--d-ff=64", "--vocab_size", "8000", "--num_heads", "2"]
     for flags in (["--config", str(yaml)], several, ["--tokenizer_file", "t.json"]):

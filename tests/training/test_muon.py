@@ -22,7 +22,7 @@ from translate_ddp.training.optimizer import (
 )
 
 RATE = 0.01
-CONFIG = OptimizerConfig(optimizer="muon", lr=RATE)
+CONFIG = OptimizerConfig(optimizer="muon", lr=RATE, weight_decay=0.3)
 
 
 def gradients(model: nn.Module, seed: int) -> None:

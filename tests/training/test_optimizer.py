@@ -134,26 +134,25 @@ def test_learning_rate_warms_up_linearly_then_decays_with_the_inverse_square_roo
     assert rates == pytest.approx([0.2, 0.4, 0.6, 0.8, 0.4, 0.2])
 
 
-def test_biases_and_norms_have_no_weight_decay():
+@pytest.mark.parametrize(("kind", "of_embedding"), [("adamw", 0.7), ("muon", 0.01)])
+def test_matrices_have_the_weight_decay_that_is_set(
+    kind: Literal["adamw", "muon"], of_embedding: float
+):
     model = Transformer(ModelConfig(), vocabulary=20)
-    optimizer = build_optimizer(model, OptimizerConfig())
+    optimizer = build_optimizer(model, OptimizerConfig(optimizer=kind, weight_decay=0.7))
     decays = {
         id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]
     }
     for name, parameter in model.named_parameters():
         is_matrix = name.endswith("weight") and "norm" not in name
-        assert (decays[id(parameter)] > 0) == is_matrix, name
+        of_matrix = of_embedding if name == "embedding.weight" else 0.7
+        assert decays[id(parameter)] == of_matrix * is_matrix, name
 
 
 @pytest.mark.parametrize(
     ("schedule", "steps", "max_steps", "expected"),
     [
-        (
-            "inverse_sqrt",
-            1000,
-            0,
-            "learning rate 0.003, peak 0.003 at step 300, inverse_sqrt decay",
-        ),
+        ("inverse_sqrt", 1000, 0, "learning rate 0.003, peak 0.003 at step 300, inverse_sqrt"),
         ("linear", 2000, 0, "learning rate 0.003, peak 0.00261 at step 261, linear decay"),
         ("linear", 2000, 261, "learning rate 0.003, peak 0.00261 at step 261, linear decay"),
         ("linear", 90, 0, "learning rate 0.003, peak 0.0025 at step 15, linear decay"),

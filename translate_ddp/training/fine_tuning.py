@@ -28,8 +28,7 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
     """The configuration with the model and the tokenizer of a checkpoint; dropout is kept.
 
     `given` has the names of the settings that the user set; others, such as the preset's,
-    are replaced. `swap_epochs` is 0 unless given, as the weights may know one direction only.
-    Raises UserError if the checkpoint has another value of a given setting.
+    are replaced. Raises UserError if the checkpoint has another value of a given setting.
     """
     saved = state.run.config
     dropout: dict[str, Any] = {"dropout": config.model.dropout}
@@ -47,8 +46,7 @@ def adopt_settings(config: Config, state: RunState, given: Set[str]) -> Config:
             "--init_from takes model and tokenizer from the checkpoint, not from these settings:"
             f"{''.join(differences)}\nOmit them, or omit --init_from."
         )
-    mix = config.mix if "swap_epochs" in given else replace(config.mix, swap_epochs=0)
-    return replace(config, model=model, tokenizer=tokenizer, mix=mix)
+    return replace(config, model=model, tokenizer=tokenizer)
 
 
 def choose_extra_tokens(config: Config, known: ModelFacts | None) -> ExtraTokens:

@@ -284,21 +284,6 @@ class JsonlSink(Sink):
         return content[: content.rfind(b"\n") + 1]
 
 
-def read_records(folder: Path, last_step: int) -> list[tuple[int, dict[str, float]]]:
-    """Step and scalars of every line up to `last_step`; a line that was edited may be left out.
-
-    A file that does not match the checkpoint may have such lines, and later ones.
-    """
-    found = []
-    for line in (folder / METRICS_FILE).read_text("utf-8", errors="replace").split("\n"):
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            record = json.loads(line)
-            step, _ = record.pop("step"), record.pop("time")
-            if step <= last_step:
-                found.append((step, {name: float(value) for name, value in record.items()}))
-    return found
-
-
 def last_time(content: bytes) -> float:
     """The time of the last complete line; 0.0 if it has none."""
     lines = content[: content.rfind(b"\n") + 1].rsplit(b"\n", 2)

@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
 
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 MAX_WARMUP = 0.2  # share of a training whose end the schedule knows
-WEIGHT_DECAY = 0.01  # on matrices only: biases and norms are not shrunk
+EMBEDDING_DECAY = 0.01  # weight decay with Muon, whose own is for the matrices of layers
 
 FIRST_SCALE, MIN_SCALE = 2.0**16, 1.0  # factors for the loss in fp16
 GROWTH_STEPS = 2000  # without an overflow, after which the scale doubles
@@ -29,7 +30,6 @@ MOMENTUM = 0.95
 # The root mean square of an update is this times the learning rate. Liu et al. take 0.2, as
 # AdamW's updates have. On Multi30k, 0.6 was better than 0.2 and 1.2, at AdamW's learning rate.
 UPDATE_RMS = 0.6
-MUON_WEIGHT_DECAY = 0.3  # times the learning rate, as in AdamW
 ITERATIONS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # from Jordan et al.: singular values end in 0.7 to 1.2
 
@@ -53,24 +53,24 @@ def build_optimizer(
     config: OptimizerConfig,
     dtype: torch.dtype = torch.float32,
     world: World | None = None,
-) -> torch.optim.AdamW:
+) -> AdamW:
     """AdamW with weight decay on matrices, or Muon for the matrices of the layers.
 
     `OptimizerStep` sets the learning rate before each update. `dtype` is for Muon's products.
     """
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0}
-    settings = {"lr": config.lr, "betas": BETAS, "eps": 1e-9, "fused": True}
+    settings: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
+    settings |= {"betas": BETAS, "eps": 1e-9, "fused": True}
     if config.optimizer == "adamw":
-        decayed = {"params": matrices, "weight_decay": WEIGHT_DECAY}
-        return torch.optim.AdamW([decayed, vectors], **settings)
+        return AdamW([{"params": matrices}, vectors], **settings)
     layers = dict.fromkeys(m.weight for m in model.modules() if isinstance(m, nn.Linear))
     embeddings = [p for p in matrices if p not in layers]
-    others = [{"params": embeddings, "weight_decay": WEIGHT_DECAY}, vectors]
+    others = [{"params": embeddings, "weight_decay": EMBEDDING_DECAY}, vectors]
     return Muon(list(layers), others, dtype, world or World(), **settings)
 
 
-def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
+def allocate_moments(optimizer: Optimizer) -> None:
     """Allocate the optimizer's state, at most 8 bytes per parameter, before the first step.
 
     It changes neither parameters nor state that is already allocated.
@@ -84,13 +84,13 @@ def allocate_moments(optimizer: torch.optim.Optimizer) -> None:
     optimizer.zero_grad()
 
 
-def moments_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+def moments_of(optimizer: Optimizer) -> list[Tensor]:
     """The tensors of the optimizer's state, in the order of the parameters on every rank."""
     parameters = (p for group in optimizer.param_groups for p in group["params"])
     return [moment for p in parameters for moment in optimizer.state.get(p, {}).values()]
 
 
-def skip_if(flag: Tensor, optimizer: torch.optim.Optimizer) -> None:
+def skip_if(flag: Tensor, optimizer: Optimizer) -> None:
     """Make the next step do nothing if `flag` is 1.0, without waiting for the device.
 
     `torch.amp.GradScaler` sets the same attribute of a fused optimizer.
@@ -157,7 +157,7 @@ class LossScale:
                 value.fill_(number)
 
 
-class Muon(torch.optim.AdamW):
+class Muon(AdamW):
     """Muon for `matrices`, the first group of parameters, and AdamW for the other groups.
 
     The products have this `dtype`: they tolerate 16 bits. The ranks of `world` divide the
@@ -172,8 +172,7 @@ class Muon(torch.optim.AdamW):
         world: World,
         **settings: Any,
     ) -> None:
-        group = {"params": matrices, "weight_decay": MUON_WEIGHT_DECAY}
-        super().__init__([group, *others], **settings)
+        super().__init__([{"params": matrices}, *others], **settings)
         self.dtype = dtype
         self.world = world
 

@@ -117,7 +117,6 @@ class Run:
 
         model = build_model(config, data.facts, world)
         step = build_step(config, model, world)
-        allocate_moments(step.optimizer)
         if start.found is not None:
             moments = step.optimizer if start.resumes else None
             load_into(start.found, world, model, moments)
@@ -274,7 +273,8 @@ def choose_settings(
         size = 0 if is_given else state.run.config["tokenizer"]["vocab_size"]
     if config.run.preset == "auto":
         pairs = world.on_main("counting the pairs", lambda: count_pairs(config.corpus, folder))
-        preset = choose_preset("auto", config.corpus.dataset, pairs)
+        is_new = not config.checkpoint.init_from
+        preset = choose_preset("auto", config.corpus.dataset, pairs, is_new)
         config = with_preset(config, preset, given | {"init_from"})  # keep the checkpoint
         notices = [f"Chose --preset {preset} for {counted(pairs, 'training pair')}."]
     count = len(config.corpus.languages)
@@ -383,9 +383,10 @@ def choose_common_dtype(precision: Precision, world: World) -> torch.dtype:
 
 
 def build_step(config: Config, model: Transformer, world: World) -> OptimizerStep:
-    """The step, with loss, DDP and optimizer."""
+    """The step, with loss, DDP and optimizer, whose state is allocated."""
     objective = world.replicate(Objective(model, config.loss), config.distributed)
     optimizer = build_optimizer(model, config.optimizer, model.dtype, world)
+    allocate_moments(optimizer)
     seed, copies = config.train.seed, config.loss.forward_copies
     return OptimizerStep(objective, optimizer, config.optimizer, world, seed, copies, model.dtype)
 

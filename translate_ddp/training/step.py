@@ -18,7 +18,7 @@ from translate_ddp.runtime.device import OutOfMemory, explain_out_of_memory
 from translate_ddp.runtime.fault_injection import fault_point
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import OptimizerConfig
-from translate_ddp.training.optimizer import LossScale, allocate_moments, learning_rate, skip_if
+from translate_ddp.training.optimizer import LossScale, learning_rate, skip_if
 
 NUM_FLAGS = 4  # not finite, stop, save, written
 
@@ -123,9 +123,8 @@ class OptimizerStep:
 
         DDP orders its buckets in its first forward and backward: without a warm-up, the first steps
         after a resume would sum gradients in another order than an uninterrupted run. The
-        optimizer's state and the largest micro-batch run out of memory at the start, not later.
+        largest micro-batch runs out of memory at the start, not later.
         """
-        allocate_moments(self.optimizer)
         if self.world.device.type == "cuda":  # a CPU's memory may be swapped
             self.fit_memory(loader)
         self.compute_gradients(loader.largest_step())
