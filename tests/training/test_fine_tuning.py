@@ -80,10 +80,9 @@ def test_new_run_has_the_weights_and_the_loss_of_the_file(
 ):
     output = child.start(*UNCHANGED, size=2).succeed()
     assert output.count(f"New run with the weights, model settings and tokenizer of {file}") == 1
-    assert (
-        output.count("The weights of --init_from were trained for en-it, this run is for en-de.")
-        == 1
-    )
+    notice = "The weights of --init_from were trained for en-it, this run is for en-de."
+    assert output.count(notice) == 1
+    assert "Chose --preset small for 79 training pairs." in output
     parent, state = state_in(file), last_state(child.folder)
     assert_same_tree(state["model"], parent["model"])
     assert state["facts"]["tokenizer"] == parent["facts"]["tokenizer"]
