@@ -37,7 +37,6 @@ REPORT_FILE = "report.html"
 # Files of one run, which a new run in the same folder does not continue: names or patterns.
 TENSORBOARD = "events.out.tfevents.*"
 RECORD_FILES = (METRICS_FILE, EVENTS_FILE, SAMPLES_FILE, VALIDATION_FILE, REPORT_FILE, TENSORBOARD)
-MAX_DEPTH = 20  # lists and mappings within each other in a YAML file
 
 TextRow = tuple[str, str, str]  # source, reference, translation
 
@@ -214,17 +213,8 @@ def read_run(folder: Path) -> RunRecord:
 def load_yaml(text: str | bytes) -> Any:
     """What a YAML file holds, with values as text: YAML would read `no` as false.
 
-    Raises YAMLError for aliases, of which nine lines can stand for gigabytes, and deep nesting.
+    Raises YAMLError or RecursionError.
     """
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.BaseLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
-            found = f"over {MAX_DEPTH} levels" if depth > MAX_DEPTH else "an alias"
-            raise yaml.YAMLError(
-                f"line {event.start_mark.line + 1} has {found}: write plain values"
-            )
     return yaml.load(text, Loader=yaml.BaseLoader)
 
 

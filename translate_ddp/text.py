@@ -13,7 +13,6 @@ WHITE_SPACE = "[ \t\n\v\f\r\x1c-\x1e\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202
 # Soft hyphens, zero-width spaces, marks of direction, byte order marks; not the joiners U+200C and
 # U+200D, which Persian and Indic scripts need.
 INVISIBLE = "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
-MAX_MARKS = 1000  # combining marks in a row that are composed as they are
 MAX_CODE = 35  # characters of a language code, as RFC 5646 has them; a longer text is no code
 
 # Languages that write no space between words, as `base_language` has them. Chinese and Japanese
@@ -41,8 +40,6 @@ OTHER_NUMERALS = re.compile(r"\b[IVXL]{2,}|[½¼¾〇一二三四五六七八九
 OTHER_CODES = {"cn": "zh", "cz": "cs", "gr": "el", "jp": "ja", "ua": "uk", "fil": "tl"}
 UNSPACED_LANGUAGES = CHINESE | JAPANESE | SOUTHEAST_ASIAN | TIBETAN
 
-_decompose = partial(unicodedata.normalize, "NFD")
-
 
 def normalize(text: str) -> str:
     """The text as one line in Unicode NFC: the form in which models read and write, and are scored.
@@ -53,25 +50,9 @@ def normalize(text: str) -> str:
     # Most text has single spaces only: it is faster to see that than to replace others.
     # Invisible characters and all white space but the space are not printable.
     if text.isprintable() and "  " not in text:
-        return _compose(text).strip(" ")
-    return re.sub(WHITE_SPACE, " ", _compose(re.sub(INVISIBLE, "", text))).strip()
-
-
-def _compose(text: str) -> str:
-    """The text in Unicode NFC, in a time in proportion to its length.
-
-    `unicodedata` sorts a run of combining marks by insertion: 100,000 marks would take a minute.
-    Long runs are sorted first, into the order that NFC has.
-    """
-    if len(text) > MAX_MARKS and not text.isascii():
-        combined = (each for each in set(text) if unicodedata.combining(_decompose(each)[0]))
-        if marks := "".join(combined):
-            text = re.sub(f"[{marks}]{{{MAX_MARKS},}}", _sort_marks, text)
-    return unicodedata.normalize("NFC", text)
-
-
-def _sort_marks(run: re.Match[str]) -> str:
-    return "".join(sorted("".join(map(_decompose, run[0])), key=unicodedata.combining))
+        return unicodedata.normalize("NFC", text).strip(" ")
+    visible = unicodedata.normalize("NFC", re.sub(INVISIBLE, "", text))
+    return re.sub(WHITE_SPACE, " ", visible).strip()
 
 
 def has_letter(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from tests.helpers import processes
 from tests.helpers.commands import translate_ddp
 from tests.helpers.exports import NO_RUN, flipped, trained_model, validation_set, with_sentencepiece
 from tests.helpers.runs import assert_same_tree, last_state, steps
-from tests.helpers.states import make_state
 from translate_ddp.apps.commands import export as command
 from translate_ddp.apps.commands.export import ExportConfig, export
 from translate_ddp.apps.commands.model_commands import SavedModel
@@ -21,11 +20,11 @@ from translate_ddp.apps.exporting.trained_model import (
     NotTheSame,
     TrainedModel,
     Verification,
-    check_expressed,
     choose_sentences,
 )
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.files import publish_output
+from translate_ddp.settings import ModelConfig
 from translate_ddp.training.identity import public_name
 from translate_ddp.translator import Translator
 
@@ -85,11 +84,9 @@ def test_exported_file_starts_a_new_run_but_resumes_none(
     assert steps(tmp_path / "model")[-1] == 3
 
 
-def test_option_that_no_format_expresses_is_an_error():
-    settings = make_state(2).run.config["model"]
-    check_expressed(settings)
-    with pytest.raises(UserError, match="The model has rotary True, norm rms, which other formats"):
-        check_expressed(settings | {"rotary": True, "norm": "rms"})
+def test_models_have_only_options_that_all_formats_express():
+    sizes = {"d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff"}
+    assert {each.name for each in fields(ModelConfig)} == {*sizes, "dropout"}
 
 
 @pytest.mark.parametrize(

@@ -70,22 +70,6 @@ def is_blank(character: str) -> bool:
     return character.isspace() and character != "\x1f"  # a separator of fields in no text
 
 
-def test_normal_form_of_long_runs_of_marks_follows_its_definition():
-    generator = random.Random(2)
-    marks = "\u0301\u0316\u0323\u0327\u0334\u0345\u0344\u05b0\u0f71\u0f73\u0f81\u3099"
-    for count in (1500, 3000):
-        for first in ("e", "\u00e9", "\u1faf", "\uac00", ""):
-            text = first + "".join(generator.choices(marks, k=count)) + "e\u0301"
-            assert normalize(text) == unicodedata.normalize("NFC", text)
-
-
-def test_a_million_marks_in_any_order_are_sorted_once():
-    marks = "\u0345\u0301\u0323\u0334"  # in descending order; each insertion would move all
-    text = normalize("a" + "".join(mark * 250_000 for mark in marks))
-    assert text[:2] == "\u1ea1\u0334" and text[-1] == "\u0345"
-    assert len(text) == 1_000_000
-
-
 @pytest.mark.parametrize(
     ("codes", "language"),
     [

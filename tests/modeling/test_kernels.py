@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.helpers.models import decode, random_pairs, small_batch, small_model
+from tests.helpers.models import random_pairs, small_batch, small_model
 from translate_ddp.data.batches import collate
-from translate_ddp.modeling import fused_losses, kernels
+from translate_ddp.modeling import kernels
 from translate_ddp.modeling.engine import TorchEngine
 from translate_ddp.modeling.folded_attention import padding_mask
 from translate_ddp.modeling.kernels import (
@@ -62,43 +62,6 @@ def loss_and_grads(model: Transformer) -> list[torch.Tensor]:
     grads = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     assert len(grads) == len(list(model.parameters()))
     return [sums["loss"].detach(), sums["nll"], *grads]
-
-
-class FastVersionUsed(Exception):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    [
-        (kernels, "attention_written_out"),
-        (kernels, "cast_all"),
-        (kernels, "dropout_mask"),
-        (fused_losses.FusedTokenLoss, "forward"),
-        (kernels._OneDNNProduct, "forward"),
-        (kernels.PackedWeights, "__init__"),
-    ],
-)
-@pytest.mark.usefixtures("slow_mkl")
-def test_plain_uses_no_fast_version(owner: object, name: str, monkeypatch: pytest.MonkeyPatch):
-    if owner is kernels.PackedWeights and not kernels.can_pack(CPU, torch.float32):
-        pytest.skip("a processor or a torch without packed products")
-
-    def raise_error(*_: object, **__: object) -> None:
-        raise FastVersionUsed
-
-    monkeypatch.setattr(owner, name, raise_error)
-
-    def train_and_decode() -> None:
-        for dtype in DTYPES:
-            model = small_model(dtype, dropout=0.1)
-            loss_and_grads(model)
-            decode(model, [[5, 6]], max_tokens=100)
-
-    with kernels.plain():
-        train_and_decode()
-    with pytest.raises(FastVersionUsed):
-        train_and_decode()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

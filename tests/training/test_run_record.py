@@ -148,30 +148,13 @@ def test_files_without_names_and_values_are_reported(tmp_path: Path):
     ]
 
 
-ALIASES = "a0: &a0 [x, x]\n" + "".join(
-    f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 10)
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (ALIASES, "line 2 has an alias"),
-        ("a: &a {b: 1}\nc:\n  <<: *a\n", "line 3 has an alias"),
-        ("a: &a [*a]", "line 1 has an alias"),
-        ("a:\n - " + "[" * 300_000, "line 2 has over 20 levels"),
-        ("- " * 300_000, "line 1 has over 20 levels"),
-        ("{a: " * 300_000, "line 1 has over 20 levels"),
-    ],
-)
-def test_yaml_that_stands_for_much_more_than_its_text_is_refused(
-    tmp_path: Path, text: str, problem: str
-):
+@pytest.mark.parametrize("text", ["a:\n - " + "[" * 300_000, "- " * 300_000, "{a: " * 300_000])
+def test_yaml_that_is_nested_too_deeply_is_an_error(tmp_path: Path, text: str):
     write_metrics(tmp_path, [])
     (tmp_path / "config.yaml").write_text(text)
     (found,) = read_run(tmp_path).problems
-    assert found == f"config.yaml cannot be read: {problem}: write plain values"
-    with pytest.raises(UserError, match=f"--config .*config.yaml is not YAML: {problem}"):
+    assert found.startswith("config.yaml cannot be read: maximum recursion depth")
+    with pytest.raises(UserError, match=r"--config .*config.yaml is not YAML: maximum recursion"):
         read_yaml(tmp_path / "config.yaml")
 
 
@@ -179,6 +162,7 @@ def test_yaml_that_stands_for_much_more_than_its_text_is_refused(
     ("text", "settings"),
     [
         ("a: &b [1, no]\nc: '*d'\ne: x*y & z\n", {"a": ["1", "no"], "c": "*d", "e": "x*y & z"}),
+        ("a: &a [1]\nb: *a\n", {"a": ["1"], "b": ["1"]}),
         ("a: 1:2\nb: !!bool x\nc: 2026-99-99\nd:\n", dict(a="1:2", b="x", c="2026-99-99", d="")),
     ],
 )

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
+from itertools import accumulate
+from operator import itemgetter
 from os.path import commonprefix
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -362,53 +363,36 @@ def train_sentencepiece(lines: Iterable[str], kind: TokenizerKind, vocab_size: i
     return model.getvalue()
 
 
-class Line(NamedTuple):
-    """A line with its place in the sample: lines with the largest hashes are dropped first."""
-
-    drop_order: int  # minus the hash of the text
-    number: int  # minus the number of the line
-    text: bytes
-
-
 def sample(lines: Iterable[str]) -> list[str]:
     """The lines, or so many of them that the training takes at most about 600 MB of memory.
 
     They are chosen by a hash of their text, so they are the same on every machine and in any order
     of the lines, and stay in their order.
     """
-    kept = _with_most_text(lines)
-    if sum(len(line.text) for line in kept) > MAX_WORD_BYTES:
-        kept = _with_few_words(sorted(kept, reverse=True))
-    return [line.text.decode() for line in sorted(kept, key=lambda line: -line.number)]
-
-
-def _with_most_text(lines: Iterable[str]) -> list[Line]:
-    """The lines with the smallest hashes: at most `MAX_LINES`, of `MAX_TEXT_BYTES` in total."""
-    kept: list[Line] = []
-    size, last = 0, -(2**64)
-    for number, text in enumerate(lines):
-        encoded = text.encode()
-        digest = hashlib.blake2b(encoded, digest_size=8).digest()
-        line = Line(-int.from_bytes(digest), -number, encoded)
-        if line.drop_order < last:
-            continue
-        heappush(kept, line)
-        size += len(encoded)
-        while size > MAX_TEXT_BYTES or len(kept) > MAX_LINES:
-            dropped = heappop(kept)
-            last = dropped.drop_order
-            size -= len(dropped.text)
-    return kept
-
-
-def _with_few_words(lines: list[Line]) -> list[Line]:
-    """The first of the lines, whose distinct words have at most `MAX_WORD_BYTES` in total."""
+    found: list[tuple[bytes, int, bytes]] = []  # hash, number and text of each line
+    size = 0
+    for number, text in enumerate(map(str.encode, lines)):
+        found.append((hashlib.blake2b(text, digest_size=8).digest(), number, text))
+        size += len(text)
+        if size > 2 * MAX_TEXT_BYTES or len(found) > 2 * MAX_LINES:
+            found = _first_lines(found)
+            size = sum(len(text) for *_, text in found)
+    found = _first_lines(found)
     words: set[str] = set()
     size = 0
-    for place, line in enumerate(lines):
-        found = {*LETTERS.findall(line.text.decode())} - words
-        words |= found
-        size += sum(len(word.encode()) for word in found)
-        if size > MAX_WORD_BYTES:
-            return lines[:place]
-    return lines
+    if sum(len(text) for *_, text in found) > MAX_WORD_BYTES:
+        for place, (*_, text) in enumerate(found):
+            new = {*LETTERS.findall(text.decode())} - words
+            words |= new
+            size += sum(len(word.encode()) for word in new)
+            if size > MAX_WORD_BYTES:
+                del found[place:]
+                break
+    return [text.decode() for *_, text in sorted(found, key=itemgetter(1))]
+
+
+def _first_lines(lines: list[tuple[bytes, int, bytes]]) -> list[tuple[bytes, int, bytes]]:
+    """The lines with the smallest hashes: at most `MAX_LINES`, of `MAX_TEXT_BYTES` in total."""
+    lines = sorted(lines)[:MAX_LINES]
+    sizes = accumulate(len(text) for *_, text in lines)
+    return lines[: sum(size <= MAX_TEXT_BYTES for size in sizes)]

@@ -5,12 +5,10 @@ caller divides once by the number of target tokens of the whole step.
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from translate_ddp.data.batches import Batch
 from translate_ddp.data.tokenizer import SPECIAL_TOKENS, UNK
-from translate_ddp.modeling import kernels
 from translate_ddp.modeling.fused_losses import FusedSimCutLoss, FusedTokenLoss
 from translate_ddp.modeling.transformer import Transformer
 from translate_ddp.settings import LossConfig
@@ -23,17 +21,12 @@ def token_loss(
 ) -> tuple[Tensor, Tensor]:
     """Sums over R real target tokens, in nats: label-smoothed loss, negative log-likelihood.
 
-    R may be 0. The second sum has no gradient. The products are computed in the precision of the
-    hidden states; the embedding's gradient is summed in fp32. Source: Vaswani et al. 2017, section
-    5.4; the output projection is the tied embedding (section 3.4).
+    The first is `cross_entropy(hidden_RD @ embedding_VD.T, labels_R, reduction="sum")` with this
+    label smoothing, the second is without, and has no gradient. R may be 0. The products are
+    computed in the precision of the hidden states; the embedding's gradient is summed in fp32.
+    Source: Vaswani et al. 2017, section 5.4; the output projection is the tied embedding (3.4).
     """
-    if not kernels.is_plain():
-        return FusedTokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
-    scores_RV = hidden_RD @ embedding_VD.to(hidden_RD.dtype).t()
-    log_p_RV = scores_RV.float().log_softmax(dim=-1)
-    nll = F.nll_loss(log_p_RV, labels_R, reduction="sum")
-    spread = label_smoothing / len(embedding_VD)
-    return (1 - label_smoothing) * nll - spread * log_p_RV.sum(), nll.detach()
+    return FusedTokenLoss.apply(hidden_RD, embedding_VD, labels_R, label_smoothing)
 
 
 def simcut_loss(
@@ -47,15 +40,7 @@ def simcut_loss(
     Source: SimCut (Gao et al. 2022, eq. 4), with the divergence made symmetric.
     """
     smoothing, weight = config.label_smoothing, config.simcut
-    if not kernels.is_plain():
-        return FusedSimCutLoss.apply(hidden_RD, cut_RD, embedding_VD, labels_R, smoothing, weight)
-    loss, nll = token_loss(hidden_RD, embedding_VD, labels_R, smoothing)
-    weights_VD = embedding_VD.to(hidden_RD.dtype)
-    log_p_RV, log_q_RV = (
-        (x_RD @ weights_VD.t()).float().log_softmax(dim=-1) for x_RD in (hidden_RD, cut_RD)
-    )
-    divergence = ((log_p_RV.exp() - log_q_RV.exp()) * (log_p_RV - log_q_RV)).sum() / 2
-    return loss + weight * divergence, nll, divergence.detach()
+    return FusedSimCutLoss.apply(hidden_RD, cut_RD, embedding_VD, labels_R, smoothing, weight)
 
 
 def cutoff(tokens_BT: Tensor, num_text: int) -> Tensor:

@@ -12,8 +12,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -102,14 +102,9 @@ class Logbook:
         for sink in self.sinks:
             sink.saved(step, path, epoch)
 
-    @contextmanager
-    def progress(self, label: str, total: int, initial: int = 0) -> Iterator[ProgressBar]:
-        """A progress bar on the console, closed at the end of the block."""
-        progress = ProgressBar(label, total, initial=initial, shown=self.shown)
-        try:
-            yield progress
-        finally:
-            progress.close()
+    def progress(self, label: str, total: int, initial: int = 0) -> ProgressBar:
+        """A progress bar on the console, closed at the end of a `with` block."""
+        return ProgressBar(label, total, initial=initial, shown=self.shown)
 
     def close(self, seconds: float = math.inf, failed: bool = False) -> None:
         """Close every sink; a second call does nothing."""

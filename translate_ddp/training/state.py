@@ -152,9 +152,7 @@ class RunState:
             identity = _build(RunIdentity, parts["run"]["identity"])
             run = parts["run"] | {"config": config, "identity": identity}
             parts["run"] = _build(RunInfo, run)
-            values = parts["position"].items()  # those of older versions have another one
-            position = {name: value for name, value in values if name != "kept_epochs"}
-            parts["position"] = _build(Position, position)
+            parts["position"] = _build(Position, parts["position"])
             parts["log_offset"] = _build(LogOffset, parts["log_offset"])
             parts["facts"] = ModelFacts.from_dict(parts["facts"])
             return _build(cls, parts)

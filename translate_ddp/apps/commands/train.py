@@ -123,7 +123,7 @@ def read_yaml(path: Path) -> Settings:
         raise UserError(
             f"--config {path} cannot be read: {error.strerror}. Pass a YAML file."
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"--config {path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(settings, dict):
         raise UserError(f"--config {path} must hold lines of the form `name: value`.")

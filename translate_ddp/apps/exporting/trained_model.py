@@ -41,8 +41,6 @@ CHANCE = 0.05  # p-value from which a larger loss may be one, as on a few senten
 MAX_MEAN_DIFFERENCE = 0.2
 
 REQUIREMENTS = "requirements-export.txt"
-# The settings of a model that the formats of other programs express.
-EXPRESSED = {"d_model", "num_heads", "num_encoder_layers", "num_decoder_layers", "d_ff", "dropout"}
 
 Translations = list[list[int]]
 
@@ -56,10 +54,7 @@ class TrainedModel:
 
     @classmethod
     def of(cls, state: RunState) -> "TrainedModel":
-        """Raises UserError if the model has an option that no other format can express."""
-        settings = state.run.config["model"]
-        check_expressed(settings)
-        return cls(state, ModelConfig(**settings))
+        return cls(state, ModelConfig(**state.run.config["model"]))
 
     def engine(self) -> TorchEngine:
         """The model in fp32 on the CPU."""
@@ -91,17 +86,6 @@ class TrainedModel:
     def data(self) -> str:
         """The start of the fingerprint of the training data."""
         return self.state.run.identity.data_fingerprints[0]
-
-
-def check_expressed(settings: Mapping[str, Any]) -> None:
-    """Raise UserError if a model with these settings has an option that no other format has."""
-    usual = asdict(ModelConfig())
-    other = [f"{name} {value}" for name, value in settings.items() if value != usual.get(name)]
-    if unknown := [option for option in other if option.split()[0] not in EXPRESSED]:
-        raise UserError(
-            f"The model has {', '.join(unknown)}, which other formats cannot express: use the"
-            " checkpoint itself, with translate and serve (--engine torch)."
-        )
 
 
 @dataclass(frozen=True)

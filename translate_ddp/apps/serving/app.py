@@ -24,7 +24,6 @@ from starlette.types import Scope
 from translate_ddp.apps.serving.batching import Batcher, Found, LimitsConfig, QueueFull
 from translate_ddp.apps.serving.requests import (
     TranslationRequest,
-    check_length,
     find_language,
     menu_name,
     parse_translation,
@@ -179,9 +178,6 @@ class Service:
         translator = self.model.translator
         pairs, detected = find_directions(translator, wanted)
         protection = translator.protection.with_terms(wanted.glossary)
-        if wanted.glossary:
-            sizes = protection.inserted(wanted.texts, wanted.markup)
-            check_length(wanted.length + await asyncio.to_thread(sum, sizes), self.limits)
         seconds, count = self.limits.max_seconds, wanted.alternatives + 1
         lines, found = (
             defaultdict[LanguagePair, list[str]](list),

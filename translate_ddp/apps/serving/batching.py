@@ -26,7 +26,7 @@ class LimitsConfig(Checked):
     """What a server accepts, so that no client can use up its memory or its time."""
 
     max_characters: int = setting(5000, check=at_least(1))
-    """Characters of a request: its texts, its glossary and what that inserts; more: status 400."""
+    """Characters of a request: its texts and its glossary; more: status 400."""
     max_texts: int = setting(256, check=at_least(1))
     """Texts of a request whose q is a list; more: status 400."""
     max_waiting: int = setting(256, check=at_least(1))

@@ -32,6 +32,7 @@ MISSING = "Invalid request: missing {} parameter"
 ALIASES = {"zt": "zh-Hant", "pb": "pt-BR"}  # codes of LibreTranslate's models
 VARIETY = re.compile("[-_][A-Za-z0-9]{5,}")  # in a code; regions and scripts are shorter
 MAX_DISTANCE = 5  # between varieties that differ in their region; other scripts are farther
+MAX_TERM = 200  # characters of a translation in a glossary, which may stand at each word
 TOO_LONG = "Invalid request: request ({}) exceeds text limit ({})"
 
 
@@ -47,11 +48,6 @@ class TranslationRequest:
     scores: bool
     markup: Markup
     glossary: dict[str, str]  # given in the request
-    length: int  # characters of the texts and of the glossary
-
-    @property
-    def texts(self) -> list[str]:
-        return [line for document in self.documents for line in document[::2]]
 
 
 async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, Any]:
@@ -135,7 +131,8 @@ def parse_translation(
     if len(texts) > limits.max_texts:
         raise HTTPException(400, TOO_LONG.format(len(texts), limits.max_texts))
     length = sum(map(len, (*texts, *glossary, *glossary.values())))
-    check_length(length, limits)
+    if length > limits.max_characters:
+        raise HTTPException(400, TOO_LONG.format(length, limits.max_characters))
     text_format = str(fields.get("format") or "text")
     if text_format not in FORMATS:
         raise HTTPException(400, f"{text_format:.50} format is not supported")
@@ -151,21 +148,18 @@ def parse_translation(
         scores=fields.get("scores") in (True, "true", "1") and is_text,
         markup=markup,
         glossary=glossary,
-        length=length,
     )
-
-
-def check_length(characters: int, limits: LimitsConfig) -> None:
-    if characters > limits.max_characters:
-        raise HTTPException(400, TOO_LONG.format(characters, limits.max_characters))
 
 
 def _glossary(field: Any) -> dict[str, str]:
     """The terms of a request: an object, or lines with a term, a tab and its translation."""
     try:
-        return terms_of(field or "")
+        terms = terms_of(field or "")
     except UserError as error:
         raise HTTPException(400, f"Invalid request: glossary: {error}") from None
+    if any(len(translation) > MAX_TERM for translation in terms.values()):
+        raise HTTPException(400, f"Invalid request: a term has over {MAX_TERM} characters")
+    return terms
 
 
 def _code(fields: Mapping[str, Any], name: str) -> str:
