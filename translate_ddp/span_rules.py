@@ -42,7 +42,7 @@ NESTED_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 ICU_FORMAT = r"\s*[\w.]+\s*,\s*(?:number|date|time|spellout|ordinal|duration)\b"
 PHRASE = rf"(?!{ICU_FORMAT})\s*[^\W\d_][\w'’,.!?;:()-]*+(?:\s++[\w'’,.!?;:()-]++)+\s*+\}}"
 BRACES = rf"(?:(?<=[$#%@])|(?!\{{{PHRASE})){NESTED_BRACES}"
-QUOTED = r"`[^`]+`|=(?:\"[^\"<>]*\"|'[^'<>]*')"
+QUOTED = r"```[^`]+```|``[^`]+``|`[^`]+`|=(?:\"[^\"<>]*\"|'[^'<>]*')"
 
 VALUE = r"\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)"
 NAME = r"<[A-Za-z][^\s\"'<>]*"

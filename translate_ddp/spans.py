@@ -35,6 +35,14 @@ CODE = (
     r"(?ms)(\A(?:---|\+\+\+)[ \t\r]*\n.*?^(?:---|\+\+\+|\.\.\.)[ \t\r]*$"
     r"|^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}+|~{3,}+)[^`\n]*\n.*?(?:^[ \t>]*\2[`~]*|\Z))"
 )
+# The lines of a paragraph or an item of a list in Markdown; no headings, tables, HTML or links.
+ITEM, NO_TEXT = r"(?:[-+*]|\d+[.)])\s", r"[#|<]|\[[^\]\n]*\]:|(?:[-=*_+][ \t]*)+\r?$"
+PARAGRAPH = re.compile(
+    rf"(?m)^(?!(?: {{4}}|\t)\s*+(?!{ITEM}))[ \t>]*+(?!{NO_TEXT})[^\s|][^|\n]*"
+    rf"(?:\n[ \t]*+(?!{NO_TEXT}|{ITEM}|>)[^\s|][^|\n]*)+"
+)
+SOFT_BREAK = re.compile(r"(?<=[^\s\\]) ?\r?\n[ \t]*")
+TABLE_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|){2,}\s*")
 Markup = Literal["text", "markdown", "html"]
 Find = Callable[[str], list[tuple[int, int]]]  # where spans start and end in a text, in order
 Escape = Callable[[str], str]
@@ -120,15 +128,6 @@ class Protection:
     def with_terms(self, terms: Mapping[str, str]) -> "Protection":
         """With more terms, which come before others of the same source."""
         return Protection(self._protect, {**self.glossary.terms, **terms}) if terms else self
-
-    def inserted(self, texts: Iterable[str], markup: Markup) -> Iterator[int]:
-        """The length of each term that the glossary puts into the translations of the texts."""
-        terms = self.glossary.terms
-        short = Protection(self._protect, dict.fromkeys(terms, "-"))  # long ones are not copied
-        for line in chain.from_iterable(lines_of(text, markup) for text in texts):
-            for span in () if isinstance(line, str) else short.line(line).spans:
-                if span.target == "-":
-                    yield len(terms.get(span.source) or terms[span.source.lower()])
 
     def of_targets(self) -> "Protection":
         """What to protect in a translation that is translated further: the glossary's as well."""
@@ -383,9 +382,18 @@ def _text_lines(text: str, whole: bool = False) -> Iterator[str | list[str | Spa
 
 
 def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
-    """Fenced code and front matter are kept."""
+    """Paragraphs and cells of tables are lines. Fenced code and front matter are kept."""
     for number, part in enumerate(re.split(CODE, source)):  # text, code, its fence, text, ...
-        yield from ([part] if number % 3 == 1 else _text_lines(part) if number % 3 == 0 else ())
+        if number % 3 == 1:
+            yield part
+        elif number % 3 == 0:
+            text = PARAGRAPH.sub(lambda found: SOFT_BREAK.sub(" ", found[0]), part)
+            for line in _text_lines(text):
+                if isinstance(line, str) or not TABLE_ROW.fullmatch(str(line[0])):
+                    yield line
+                    continue
+                for at, cell in enumerate(re.split(r"((?<!\\)\|)", str(line[0]))):
+                    yield cell if at % 2 else [cell]
 
 
 def _html_lines(source: str) -> Iterator[str | list[str | Span]]:

@@ -94,6 +94,9 @@ def test_letters_of_another_script_are_reported(tmp_path: Path):
     mixed = [*sentences(300), *((src, "маленький дом " + tgt) for src, tgt in sentences(100, 2))]
     finding = problem(inspected(tmp_path, mixed), "of the letters of de are CYRILLIC")
     assert "--lang_tgt" in finding.advice
+    garbled = [(src, "маленький дом".encode("cp1251").decode("cp1252")) for src, _ in mixed]
+    found = inspected(tmp_path / "ru", garbled, garbled[:3], languages=("en", "ru"))
+    assert "converted to UTF-8" in problem(found, "100% of the letters of ru are LATIN").advice
     japanese = [(src, f"家 いえ {number} tgt") for number, (src, _) in enumerate(sentences(300))]
     found = inspected(tmp_path / "ja", japanese, japanese[:3], languages=("en", "ja"))
     assert not [each for each in find_problems(found) if "of the letters" in each.what]

@@ -319,7 +319,8 @@ def test_glossary_and_protection_are_part_of_what_a_translation_depends_on(
         identities.append(json.dumps(model.identity))
     model.protection = Protection()
     assert len({*identities}) == 3
-    code, output = translate_ddp(tmp_path, "translate", "--glossary", "none.tsv", "sun")
+    flags = ["--model_folder", str(trained), "--glossary", "none.tsv"]
+    code, output = translate_ddp(tmp_path, "translate", *flags, "sun")
     assert code == 2 and "--glossary none.tsv" in output
 
 

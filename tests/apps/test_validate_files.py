@@ -143,7 +143,8 @@ def test_unusable_combinations_are_reported(trained: Path, tmp_path: Path, table
         (["--hypothesis", short, "--perturbed"], "--perturbed needs a model"),
         (["--reference", short], "--reference needs --source"),
         (["--src_column", "a"], "for a --source with both sides"),
-        (["--output", "x.xz"], "not compressed: pass a name without .xz"),
+        (["--output", "x.xz"], "lines of text: pass a name without .xz"),
+        (["--output", "x.XLSX"], "lines of text: pass a name without .XLSX"),
     ):
         code, output = translate_ddp(tmp_path, "validate", *words, "--model_folder", str(trained))
         plain = " ".join(output.replace("│", " ").split())

@@ -21,6 +21,7 @@ from translate_ddp.data.sources import read_pairs
 from translate_ddp.errors import UserError, cleanup
 
 EN_IT = ("en", "it")
+EN_DE = ("en", "de")
 JSON = '{"en": "a {b}", "it": "x"}\n{"en": "c", "it": "y"}\n'
 SGM = """<srcset setid="newstest2014" srclang="any">
 <doc sysid="ref" docid="1" genre="news" origlang="en">
@@ -307,8 +308,12 @@ def test_missing_side_of_a_pair_is_reported(folder: Path):
     with pytest.raises(UserError, match="has 2 lines and .* 1:"):
         read_given_pairs(english, write(folder / "a.it", "x\n"), EN_IT)
     gap = write(folder / "a.jsonl", '{"en": "a", "it": "x"}\n{"en": "b", "it": null}\n')
-    with pytest.raises(UserError, match=r"no text in row 2 \(tgt\), and in 1 rows in total"):
-        read_given_pairs(gap, "", EN_IT)
+    blank = write(folder / "a.csv", "en,it\na,x\nb,\n")
+    for source in (gap, blank):
+        with pytest.raises(UserError, match=r"no text in row 2 \(tgt\), and in 1 rows in total"):
+            read_given_pairs(source, "", EN_IT)
+    italian = write(folder / "a.it", "x\n\n")
+    assert read_given_pairs(english, italian, EN_IT) == (["a", "b"], ["x", ""])
 
 
 def test_source_without_pairs_is_reported(folder: Path):
@@ -359,9 +364,9 @@ def test_plain_files_are_read_without_the_library_of_the_hub(folder: Path):
 
 
 def test_glossary_may_be_empty_or_begin_with_a_code_that_stays(tmp_path: Path):
-    assert read_glossary(write(tmp_path / "empty.tsv", "")) == {}
+    assert read_glossary(write(tmp_path / "empty.tsv", ""), EN_DE) == {}
     path = write(tmp_path / "terms.tsv", "IT\tIT\ndisk\tScheibe\n")
-    assert read_glossary(path) == {"IT": "IT", "disk": "Scheibe"}
+    assert read_glossary(path, EN_DE) == {"IT": "IT", "disk": "Scheibe"}
 
 
 TERMS = {"hard disk": "Festplatte", "disk": "Scheibe, rund"}
@@ -374,17 +379,22 @@ TERMS = {"hard disk": "Festplatte", "disk": "Scheibe, rund"}
         ("terms.tsv", "source\ttarget\tnote\nhard disk\tFestplatte\t\ndisk\tScheibe, rund\tx\n"),
         ("terms.csv", 'hard disk,Festplatte\ndisk,"Scheibe, rund"\n'),
         ("terms.csv", "English;German\nhard disk;Festplatte\ndisk;Scheibe, rund\n"),
+        ("terms.csv", "German;English\nFestplatte;hard disk\nScheibe, rund;disk\n"),
+        ("terms.csv", 'id,en,it,de\n1,hard disk,disco,Festplatte\n2,disk,x,"Scheibe, rund"\n'),
         ("terms.txt", "hard disk\tFestplatte\ndisk\tScheibe, rund\n"),
     ],
 )
-def test_glossary_is_the_first_two_columns_of_a_table(tmp_path: Path, name: str, content: str):
-    assert read_glossary(write(tmp_path / name, content)) == TERMS
+def test_glossary_is_two_columns_of_a_table(tmp_path: Path, name: str, content: str):
+    assert read_glossary(write(tmp_path / name, content), EN_DE) == TERMS
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("terms.tsv", "one\ntwo\n", "it has no two columns"),
+        ("terms.tsv", "one\ntwo\n", "it has no columns en and de"),
+        ("terms.csv", "id,en,fr\n1,dog,chien\n", "it has no columns en and de"),
+        ("terms.csv", "English,French\ndog,chien\n", "it has no columns en and de"),
+        ("terms.csv", "1,dog,Hund\n", "it has no columns en and de"),
         ("terms.tsv", "a\tb\nc\n", "entry 2 must be a term"),
         ("terms.tsv", "a\tb\nc\t\n", "entry 2 must be a term"),
         ("terms.csv", "a,b\na,c\n", "'a' has two translations"),
@@ -399,6 +409,6 @@ def test_unusable_glossary_is_an_error(
     if content is not None:
         write(tmp_path / name, content)
     with pytest.raises(UserError) as caught:
-        read_glossary(str(tmp_path / name))
+        read_glossary(str(tmp_path / name), EN_DE)
     text = str(caught.value)
     assert text.startswith(f"--glossary {tmp_path / name} cannot be used: ") and message in text

@@ -69,6 +69,28 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
     assert text.endswith("convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW")
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "encoding"),
+    [
+        ("ru", "ребёнок", "WINDOWS-1251"),
+        ("pl", "książka", "WINDOWS-1250"),
+        ("jpn", "犬が庭で寝ています", "CP932"),
+        ("zh", "狗在睡觉", "GB18030"),
+        ("ko", "개가 잔다", "CP949"),
+        ("fr", "« SANTÉ\u00a0! » élève", "WINDOWS-1252"),
+    ],
+)
+def test_encoding_to_convert_from_is_that_of_the_language(
+    folder: Path, language: str, text: str, encoding: str
+):
+    lines = [f"line {number}\t{text}\n" for number in range(500)]
+    rows = "".join(lines).encode(encoding) + "one\tÉ\xa0\n".encode("cp1252")  # as UTF-8, it is ɠ
+    message = error_of(write(folder / "x.tsv", rows), ("en", language))
+    assert message.endswith(
+        f"If it is {encoding}, convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
+    )
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("text", ["one\teins\r\ntwo\tzwei\r\n", "一\t个 词\r\n这 是\t句\r\n" * 20])
 @pytest.mark.parametrize("name", ["x.tsv", "x.json.gz"])

@@ -153,6 +153,30 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
+        ("The dog\nsees it. Then\r\n it goes.\n\nSo", "⟦The dog sees it.⟧ ⟦Then it goes.⟧\n\n⟦So⟧"),
+        ("- The dog\n  sees.\n- So\n1. It\n", "⟦- The dog sees.⟧\n⟦- So⟧\n⟦1.⟧ ⟦It⟧\n"),
+        ("1. a\n    - The dog\n      sees", "⟦1.⟧ ⟦a⟧\n    ⟦- The dog sees⟧"),
+        ("Hard  \nbreak\\\nhere\nso", "⟦Hard⟧  \n⟦break\\⟧\n⟦here so⟧"),
+        (
+            "Title\n=====\nThe\ndog\n---\n# So\nit is",
+            "⟦Title⟧\n⟦=====⟧\n⟦The dog⟧\n⟦---⟧\n⟦# So⟧\n⟦it is⟧",
+        ),
+        ("> The\n> dog\n**It**\n*is*", "⟦> The⟧\n⟦> dog **It** *is*⟧"),
+        ("    a = 1\n    b = 2", "    ⟦a = 1⟧\n    ⟦b = 2⟧"),
+        (
+            "| The dog | b |\n|---|:-:|\n|a \\| c||",
+            "| ⟦The dog⟧ | ⟦b⟧ |\n|⟦---⟧|⟦:-:⟧|\n|⟦a \\| c⟧||",
+        ),
+        ("a | b\n--- | ---\nc | d\ne | f", "⟦a | b⟧\n⟦--- | ---⟧\n⟦c | d⟧\n⟦e | f⟧"),
+    ],
+)
+def test_paragraphs_and_cells_of_markdown_are_lines(source: str, expected: str):
+    assert items(source, "markdown") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
         ("---\na: b\n---\n# So\n\n---\nc\n---", "---\na: b\n---\n⟦# So⟧\n\n⟦---⟧\n⟦c⟧\n⟦---⟧"),
         ("---\r\na: b\r\n---\r\nSo", "---\r\na: b\r\n---\r\n⟦So⟧"),
         ("---\nSo it is", "⟦---⟧\n⟦So it is⟧"),
@@ -165,7 +189,7 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
         ("Hi\n+++\nyou\n+++", "⟦Hi⟧\n⟦+++⟧\n⟦you⟧\n⟦+++⟧"),
         ("> a\n> ```\n> b\n> ```\n> c", "⟦> a⟧\n> ```\n> b\n> ```\n⟦> c⟧"),
         ("1. ~~~\n   b\n   ~~~\nc", "1. ~~~\n   b\n   ~~~\n⟦c⟧"),
-        ("```a``` is\nb `c`", "⟦|```a```| is⟧\n⟦b |`c`|⟧"),
+        ("```a``` is\nb `c`", "⟦|```a```| is b |`c`|⟧"),
     ],
 )
 def test_fenced_code_and_front_matter_of_markdown_are_kept(source: str, expected: str):

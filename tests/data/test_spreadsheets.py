@@ -59,8 +59,11 @@ def test_sheet_is_read_as_the_same_table_in_csv(write_file: Write, tmp_path: Pat
     assert error_of(source, ("en", "fr")) == error_of(table, ("en", "fr")).replace(
         str(table), source
     )
-    assert list(read_sources(Path(source), "de")) == list(read_sources(table, "de"))
-    assert read_texts(Path(source), "src", "en") == read_texts(table, "src", "en")
+    texts = list(read_sources(table, "de"))  # in a sheet, each row is one, also an empty one
+    assert list(read_sources(Path(source), "de")) == [texts[0], "", "", *texts[1:]]
+    assert list(filter(None, read_texts(Path(source), "src", "en"))) == read_texts(
+        table, "src", "en"
+    )
     dropped = read_corpus(corpus_of(source, "1")).dropped
     assert dropped == read_corpus(corpus_of(str(table), "1")).dropped == {"empty": 1}
     pattern = source.replace("pairs.", "pa*.")
@@ -105,6 +108,7 @@ def test_hidden_rows_and_columns_that_are_read_are_counted(write_file: Write):
     ]
     source = write_file("some", {"A": rows}, hidden_rows=[2, 3, 5], hidden_columns=[2, 3])
     assert read(source) == [("one", "eins"), ("two", "zwei"), ("three", "drei")]
+    assert list(read_sources(Path(source), "en")) == ["one", "", "two", "three"]
     what = "this is read, too: 2 hidden rows (first: 2) and the hidden column C"
     assert notices_of(source) == [f"{source}: {what}. Delete what should not be used."]
     # The sheets of a file have their own.
@@ -151,7 +155,7 @@ def test_one_of_several_sheets_is_chosen_by_name(write_file: Write):
     assert list(read_sources(Path(f"{source}:Phrases"), "en")) == ["Good day."]
     with pytest.raises(UserError, match="has the sheets The words, Phrases: name one, as in"):
         read_sources(Path(f"{source}:Words"), "en")
-    assert read_glossary(f"{source}:Phrases") == {"Good day.": "Guten Tag."}
+    assert read_glossary(f"{source}:Phrases", ("en", "de")) == {"Good day.": "Guten Tag."}
     assert corpus_error(source).endswith(
         f"has the sheets The words, Phrases: name one, as in {source}:Phrases."
     )

@@ -21,6 +21,23 @@ def test_columns_are_found_in_any_case_and_by_the_names_of_languages(folder: Pat
     assert read(write(folder / "y.tsv", f"en\tde\n{ROWS}"), ("EN", "DE")) == PAIRS
 
 
+@pytest.mark.parametrize("name", ["English", "german", "Chinese", "Setswana"])
+def test_name_of_a_language_is_no_code(folder: Path, name: str):
+    code = {"English": "en", "german": "de", "Chinese": "zh", "Setswana": "tn"}[name]
+    message = f"{name} is the name of a language: pass its code, {code}."
+    for ending in (name, "it"):
+        write(folder / f"x.{ending}", "one\n")
+    assert error_of(write(folder / "x.tsv", ROWS), ("it", name)) == message
+    assert error_of(folder / "x", (name, "it")) == message
+
+
+def test_column_name_that_stands_twice_is_an_error(folder: Path):
+    path = write(folder / "x.csv", "en,de,de\nHello,draft,Hallo\n")
+    assert "2 columns have the name de. Rename all but one, or pass numbers" in error_of(path)
+    assert read(path, src_column="1", tgt_column="3") == [("Hello", "Hallo")]
+    assert read(write(folder / "y.csv", "en,id,id,de\na,1,2,b\n")) == [("a", "b")]
+
+
 @pytest.mark.parametrize(
     "header", ["English\tFrench", "EN\tFR", "fr\tit", "French\tItalian", "de\tIT"]
 )
@@ -39,7 +56,7 @@ def test_first_row_that_may_be_a_header_is_named(folder: Path, ending: str):
     assert list(rows.read(ignore_progress)) == [("Deutscher_Text", "Text"), *PAIRS]
     assert rows.notices == [
         f"{source}: its first row, Deutscher_Text, Text, is read as a pair. If it is a header, "
-        "pass its names as --src_column and --tgt_column."
+        "name the columns en and de."
     ]
     swapped = SourceOptions(src_column="Text", tgt_column="Deutscher_Text")
     rows = read_pairs(source, EN_DE, swapped)
@@ -126,13 +143,14 @@ def test_title_above_the_names_of_the_columns_is_an_error(
     separator = next(each for each in "\t,;" if each in title)
     rows = [["Page", "English", "German"], ["1", "a", "b"]]
     path = write(folder / name, title + "".join(f"{separator.join(row)}\n" for row in rows))
-    assert "its first row is Our words" in error_of(path, EN_DE, **columns)
+    assert "its header, Page, English, German, is not its first" in error_of(path, EN_DE, **columns)
 
 
 def test_text_that_lacks_its_translation_is_no_title(folder: Path):
     path = write(folder / "x.tsv", "Good day.\t\nEnglish\tGerman\n1\t2\n")
     pairs = [("Good day.", ""), ("English", "German"), ("1", "2")]
-    assert read(path) == read(path, src_column="1", tgt_column="2") == pairs
+    assert read(path, src_column="1", tgt_column="2") == pairs
+    assert "its header, English, German, is not its first row" in error_of(path)
     path = write(folder / "x.csv", "Languages\nEnglish\n")
     assert list(read_sources(Path(path), "en")) == ["Languages", "English"]
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from translate_ddp.console import print_line, printable
-from translate_ddp.data.languages import is_language
 from translate_ddp.data.readers.corpus_files import (
     check_file,
     is_table,
@@ -36,7 +35,6 @@ from translate_ddp.spans import terms_of
 from translate_ddp.text import normalize
 
 T = TypeVar("T")
-FIRST_TWO = Wanted(("src", "tgt"), ("", ""), ("1", "2"))
 _print_once = cache(print_line)  # files are read several times
 
 
@@ -110,17 +108,18 @@ def read_given_pairs(
     else:
         rows = read_pairs(source, languages, options)
     pairs = list(_checked(rows.read(ignore_progress), rows.remarks))
+    if not reference:  # in two files, an empty line is a text
+        pairs = [(src or None, tgt or None) for src, tgt in pairs]
     if not pairs:
         raise UserError(f"{source} has no pairs.")
     sources = _without_gaps([src for src, _ in pairs], "src", source)
     return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 
 
-def read_glossary(name: str) -> dict[str, str]:
-    """The terms of a table, and their translations: its first two columns.
+def read_glossary(name: str, languages: Languages) -> dict[str, str]:
+    """The terms of a table, and their translations: columns named as in a corpus, or the only two.
 
-    A first row of two languages, or of "source" and "target", is a header. Raises UserError if the
-    file is unusable.
+    Raises UserError if the file is unusable.
     """
     path, sheet = _file_and_sheet(Path(name))
     try:
@@ -129,15 +128,12 @@ def read_glossary(name: str) -> dict[str, str]:
         check_file(path)
         if not is_table(path):
             return terms_of("\n".join(map(str, read_sources(path, ""))))
-        rows = table_rows(path, FIRST_TWO, sheet)
+        rows = table_rows(path, Wanted(("src", "tgt"), languages, ("", "")), sheet)
         found = _checked(rows.read(ignore_progress), rows.remarks)
-        pairs = [[normalize(text or "") for text in pair] for pair in found]
-        is_header = any(
-            src != tgt and is_language(src) and is_language(tgt) for src, tgt in pairs[:1]
-        )
-        return terms_of("\n".join(map("\t".join, pairs[is_header:])))
+        pairs = ([normalize(text or "") for text in pair] for pair in found)
+        return terms_of("\n".join(map("\t".join, pairs)))
     except NoSuchPair:
-        error = "it has no two columns, for terms and their translations."
+        error = f"it has no columns {' and '.join(languages)}. Name two columns so."
     except UserError as caught:
         error = str(caught).removeprefix(f"{path} ")
     raise UserError(f"--glossary {name} cannot be used: {error}")

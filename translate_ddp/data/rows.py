@@ -17,6 +17,7 @@ from translate_ddp.data.languages import (
     column_names,
     folded,
     is_language,
+    language_codes,
     names_other,
 )
 from translate_ddp.errors import UserError, first_line
@@ -111,6 +112,13 @@ class Wanted:
     given: tuple[str, ...]  # the name of each column that the user gave; ''
     quoting: Quoting = "auto"
     split: str = "train"  # which rows to read from a table with a column of splits
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a language's name, which no rule about languages knows."""
+        for name in self.both:
+            code = language_codes().get(folded(name), "")
+            if len(code) == 2 < len(base_language(name)):
+                raise UserError(f"{name} is the name of a language: pass its code, {code}.")
 
     @classmethod
     def pair(cls, languages: Languages, options: SourceOptions) -> Wanted:

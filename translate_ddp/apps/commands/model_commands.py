@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from translate_ddp.data.dataset import (
     find_prepared,
 )
 from translate_ddp.data.inputs import read_given_pairs, read_glossary
+from translate_ddp.data.readers.spreadsheet import is_spreadsheet
 from translate_ddp.data.readers.streams import compression_of
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import Stopped, UserError, cleanup
@@ -91,21 +92,18 @@ class ProtectionConfig:
     """Settings of what translations hold as the source has it, or as a glossary has it."""
 
     glossary: str = ""
-    """Table of terms (.tsv, .csv, .xlsx, .ods): a term and its translation in each row. A term in
-    lower case is found in any case."""
+    """Table of terms (.tsv, .csv, .xlsx, .ods): a term and its translation in each row, and the
+    languages as names of columns. A term in lower case is found in any case."""
     protect: str = ""
     """Regular expression of text that stays as it is, as links, placeholders, tags, ... do."""
 
     def __post_init__(self) -> None:
-        self.create()
+        Protection([*filter(None, [self.protect])])
 
-    def create(self) -> Protection:
-        """Raises UserError if the glossary or an expression cannot be used."""
-        terms = read_glossary(self.glossary) if self.glossary else {}
-        return Protection(list(filter(None, [self.protect])), terms)
-
-
-NO_PROTECTION = ProtectionConfig()
+    def create(self, src: str, tgt: str) -> Protection:
+        """For these languages. Raises UserError if the glossary cannot be used."""
+        terms = read_glossary(self.glossary, (src, tgt)) if self.glossary else {}
+        return Protection([*filter(None, [self.protect])], terms)
 
 
 @dataclass(frozen=True)
@@ -152,16 +150,11 @@ class SavedModel(Checked):
         """The folder of the model's files."""
         return self.path.parent if self.path.is_file() else self.path
 
-    def open(
-        self,
-        split: Split = "sentences",
-        engine: EngineConfig = TORCH,
-        protection: ProtectionConfig = NO_PROTECTION,
-    ) -> Translator:
+    def open(self, split: Split = "sentences", engine: EngineConfig = TORCH) -> Translator:
         """The model. Raises UserError if there is none."""
         found = Translator.open(self.model_folder, self.preload, self.model_basename, self.average)
         engine.replace_in(found, self.folder)
-        found.split, found.protection = split, protection.create()
+        found.split = split
         return found
 
     def open_checkpoint(self) -> tuple[RunState, Path]:
@@ -254,10 +247,11 @@ def check_one_process(
         raise UserError(advice)
 
 
-def check_not_compressed(output: str) -> None:
-    """Raise ValueError if the name of a file for lines has the ending of a compressed one."""
-    if ending := compression_of(Path(output)):
-        raise ValueError(f"--output is not compressed: pass a name without {ending}.")
+def check_lines(output: str) -> None:
+    """Raise ValueError if the name of a file for lines has the ending of another format."""
+    path = Path(output)
+    if compression_of(path) or is_spreadsheet(path):
+        raise ValueError(f"--output is lines of text: pass a name without {path.suffix}.")
 
 
 def rounded(values: Iterable[float]) -> list[float]:
@@ -393,7 +387,7 @@ def write_rows(output: Path, rows: Rows, world: World, label: str) -> None:
 
     own = sum(len(parts[chunk]) for chunk in file.of_this_rank(missing))
     try:
-        with closing(ProgressBar(label, own, shown=world.is_main, lines_to=sys.stderr)) as progress:
+        with ProgressBar(label, own, shown=world.is_main, lines_to=sys.stderr) as progress:
             file.compute(missing, work)
     except Stopped:
         reason = world.supervisor.stop_reason or "on another rank"

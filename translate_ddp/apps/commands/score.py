@@ -14,7 +14,7 @@ from translate_ddp.apps.commands.model_commands import (
     STDOUT,
     PairsConfig,
     SavedModel,
-    check_not_compressed,
+    check_lines,
     check_one_process,
     computed,
     parts_of,
@@ -39,7 +39,7 @@ class ScoreConfig(PairsConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_not_compressed(self.output)
+        check_lines(self.output)
 
     def open(self) -> Translator:
         return self.direction.choose(self.saved.open())

@@ -55,7 +55,10 @@ def run(config: ServeConfig) -> None:
 
     def open_model() -> Translator:
         with cleanup:  # deletes the files of a converted model, which is in memory
-            return config.saved.open(config.split, config.engine, config.protection)
+            model = config.saved.open(config.split, config.engine)
+            # The glossary of a model with several directions is for all of them.
+            model.protection = config.protection.create(*model.directions[0])
+            return model
 
     model = ServedModel(config.saved.path, open_model, report)
     url = url_of(bound)

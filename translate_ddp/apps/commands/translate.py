@@ -19,7 +19,7 @@ from translate_ddp.apps.commands.model_commands import (
     EngineConfig,
     ProtectionConfig,
     SavedModel,
-    check_not_compressed,
+    check_lines,
     check_one_process,
     computed,
     parts_of,
@@ -79,7 +79,7 @@ class TranslateConfig:
             raise ValueError("Pass texts or --input, not both.")
         if self.output not in STDOUT and not self.input:
             raise ValueError("--output needs --input; write other output with `> FILE`.")
-        check_not_compressed(self.output)
+        check_lines(self.output)
         if self.page_markup == "html" != self.markup:
             raise ValueError(f"{self.input} is HTML: pass --markup html.")
         for line in self.lines:
@@ -97,8 +97,9 @@ class TranslateConfig:
         return PAGES.get(Path(self.input).suffix.lower())
 
     def open(self) -> Translator:
-        model = self.saved.open(self.split, self.engine, self.protection)
-        return self.direction.choose(model, self.pivot)
+        model = self.direction.choose(self.saved.open(self.split, self.engine), self.pivot)
+        model.protection = self.protection.create(model.lang_src, model.lang_tgt)
+        return model
 
     def compute(
         self, translator: Translator, item: tuple[int, Sequence[str]], on_done: OnDone = ignore

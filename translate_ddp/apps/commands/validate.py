@@ -17,7 +17,7 @@ from translate_ddp.apps.commands.model_commands import (
     PairsConfig,
     ProtectionConfig,
     SavedModel,
-    check_not_compressed,
+    check_lines,
     check_one_process,
     to_bytes,
 )
@@ -79,7 +79,7 @@ class ValidateConfig(PairsConfig):
             raise ValueError("--hypothesis with --source needs --from and --to, as en and it.")
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
-        check_not_compressed(self.output)
+        check_lines(self.output)
         if self.compare and not Path(self.compare).exists():
             raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
 
@@ -117,25 +117,27 @@ def run(config: ValidateConfig) -> None:
     check_one_process("validate is one process: start it without torchrun.")
     if config.output:
         check_new(Path(config.output))
-    translator = open_model(config) if config.needs_model else None
+    translator = config.direction.choose(config.saved.open()) if config.needs_model else None
     if translator is None:
         pairs = config.read(config.languages, config.languages)
     elif config.is_of_all(translator):
         return print_line("\n".join(report_all(translator, config)))
     else:
         pairs = config.read_for(translator, config.saved)
+    protection = config.protection.create(*pairs.languages)
     # First: what is compared may not be usable, and translating takes long.
     baseline = open_system(config.compare, pairs, config.search) if config.compare else None
     if config.hypothesis:
         system = from_hypothesis(config.hypothesis, pairs)
     else:
         assert translator is not None
+        translator.protection = protection
         warn_of_sentences(translator, pairs)
         system = from_model(translator, pairs, config.search)
     for line in report(system, pairs):
         print_line(line)
     if config.protection.glossary:
-        print_line(describe_terms(system, pairs, config.protection.create().glossary))
+        print_line(describe_terms(system, pairs, protection.glossary))
     if config.output:
         data = to_bytes(system.predictions)
         publish_output(Path(config.output), lambda partial: partial.write_bytes(data))
@@ -145,10 +147,6 @@ def run(config: ValidateConfig) -> None:
     if baseline is not None:
         for line in describe_comparison(system, baseline, pairs):
             print_line(line)
-
-
-def open_model(config: ValidateConfig) -> Translator:
-    return config.direction.choose(config.saved.open(protection=config.protection))
 
 
 def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
@@ -238,6 +236,7 @@ def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
     rows, identifier = dict[str, list[float]](), translator.facts.identifier
     for direction in translator.directions:
         model = translator.to(*direction.reverse)
+        model.protection = config.protection.create(*direction)
         pairs = config.read_for(model, config.saved)
         warn_of_sentences(model, pairs)
         system = from_model(model, pairs, config.search)

@@ -52,7 +52,8 @@ FREQUENT_CHARACTERS = 12
 QUANTILES = {"min": 0.0, "1%": 0.01, "25%": 0.25, "median": 0.5, "75%": 0.75, "99%": 0.99, "max": 1}
 
 MIN_SHARE = 0.001  # fewer of the pairs are not reported as a problem
-MAX_OTHER_LETTERS = 0.05  # share of letters in a script the language has not; Latin is in all
+# The share of letters in a script that the language has not; names and units are Latin in all.
+MAX_OTHER_LETTERS, MAX_LATIN_LETTERS = 0.05, 0.9
 MIN_VALIDATION_PAIRS = 100
 MIN_TRAINING_PAIRS = 500
 MAX_DAYS = 3
@@ -65,7 +66,7 @@ FAIR = "Training does not see them, so scores stay fair."
 DROPPED = {
     NOT_TEXT: (MIN_SHARE, "Check the columns that are read."),
     EMPTY: (0.01, "Check that the lines of both sides belong together."),
-    INVALID_UNICODE: (0.0, "Convert the file, as with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW."),
+    INVALID_UNICODE: (0.0, "Convert the file to UTF-8."),
     TOO_LONG: (0.0, SENTENCES),
     CONTROL_CHARACTERS: (MIN_SHARE, "The file may be damaged, or in another encoding."),
     DUPLICATE: (0.1, "The corpus is smaller than its files."),
@@ -383,16 +384,15 @@ def _row_problems(found: Inspection) -> Iterator[Problem]:
 def _script_problems(found: Inspection) -> Iterator[Problem]:
     for language, letters in found.texts.scripts.items():
         expected = usual_scripts(language)
-        others = {script: n for script, n in letters.items() if script not in {*expected, "LATIN"}}
-        if not expected or not others:
-            continue
-        script = max(others, key=others.__getitem__)
-        if others[script] > MAX_OTHER_LETTERS * letters.total():
-            yield Problem(
-                f"{percent(others[script], letters.total())} of the letters of {language} are"
-                f" {script}",
-                "Check --lang_src and --lang_tgt, and that each column has one language.",
-            )
+        for script, count in letters.most_common() if expected else ():
+            limit = MAX_LATIN_LETTERS if script == "LATIN" else MAX_OTHER_LETTERS
+            if script not in expected and count > limit * letters.total():
+                yield Problem(
+                    f"{percent(count, letters.total())} of the letters of {language} are {script}",
+                    "Check --lang_src and --lang_tgt, and that each column has one language and was"
+                    " converted to UTF-8 from its own encoding.",
+                )
+                break
 
 
 def _defect_problems(found: Inspection) -> Iterator[Problem]:

@@ -25,6 +25,7 @@ BATCH_ROWS = 10_000
 MAX_FIELD = 2**24  # characters; the parser takes 4 bytes for each
 SEPARATORS = (",", ";", "\t")  # between the fields of CSV
 STATED_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line, as Excel reads it
+MAX_TITLES = 10  # rows in which a header may be
 SAMPLE_LINES = 50  # at the start of a CSV file; they show what separates its fields
 NUMBER_NAMES = ("id", "no")  # names of columns of numbers, which are also codes of languages
 ESCAPED = "escaped"  # quoting as csv, but a quote within a field is \\", as R writes it, not ""
@@ -229,6 +230,11 @@ def _quoted_rows(reading: Reading, start: int, quoting: str) -> Iterator[tuple[i
         yield first, "\n".join(lines)
 
 
+def _names(row: list[str]) -> list[str]:
+    """The names in a header, which may be in quotes alone."""
+    return [normalize(cell).strip(' "') for cell in row]
+
+
 class Table:
     """The columns of rows of fields, chosen by the first row."""
 
@@ -283,19 +289,26 @@ class Table:
         first = next((at for at, row in enumerate(rows) if any(map(str.strip, row))), None)
         if first is None:
             return len(rows)
-        # A header may be in quotes alone.
-        cells = [normalize(cell).strip(' "') for cell in rows[first]]
+        cells = _names(rows[first])
         self._width = len(cells)
         sample = zip_longest(*rows[first : first + 1 + SAMPLE_ROWS], fillvalue="")
         columns = [column[1:] for column in islice(sample, self._width)]
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
+            for name in names:
+                if cells.count(name) > 1:
+                    raise UserError(
+                        f"{self._path}: {cells.count(name)} columns have the name {name}. Rename"
+                        " all but one, or pass numbers of columns as --src_column and --tgt_column."
+                    )
             self.places = [cells.index(name) for name in names]
             if names != self._wanted.find(cells, in_words=False):
                 text = f"its first row, {list_names(cells)}, is read as a header."
                 self._notices.append(Remark(f"{self._path}: {text}"))
             self.places = choose_rows(self._reading, self.places, cells, columns)
             return first + 1
+        if sum(map(bool, cells)) == 1 and not all(map(str.isdecimal, self._wanted.given)):
+            self._check_titles(rows[first + 1 : first + MAX_TITLES])
         try:
             self.places = self._without_header(cells)
         except NoSuchPair:
@@ -306,6 +319,15 @@ class Table:
         if replace(self._wanted, given=("",) * len(chosen)).find(chosen, in_words=False):
             return first + 1  # a header, although the user gave numbers
         return first if self._width > 1 else 0  # in one column, an empty line is a text
+
+    def _check_titles(self, rows: list[list[str]]) -> None:
+        """Raise UserError if one of the rows below the first one is the header."""
+        header = next((row for row in rows if self._wanted.find(_names(row), in_words=False)), [])
+        if len(header) > 1:
+            raise UserError(
+                f"{self._path} cannot be read: its header, {list_names(header)}, is not its first"
+                " row. Delete the rows above. If it is none: --src_column 1 --tgt_column 2."
+            )
 
     def _is_header(self, places: list[int], rows: list[list[str]]) -> bool:
         """Whether the first row, which names these columns, differs from the second one.
@@ -336,7 +358,7 @@ class Table:
             if places:
                 if all(map(str.isidentifier, cells)):  # names, or words
                     text = f"its first row, {list_names(cells)}, is read as a pair. If it is"
-                    text += " a header, pass its names as --src_column and --tgt_column."
+                    text += f" a header, name the columns {' and '.join(self._wanted.languages)}."
                     self._notices.append(Remark(f"{self._path}: {text}"))
                 self._notices.append(BY_POSITION)
                 return [("src", "tgt").index(side) for side in self._wanted.sides]

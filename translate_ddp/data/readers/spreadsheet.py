@@ -132,8 +132,9 @@ def read_spreadsheet(reading: Reading) -> Iterator[Columns]:
             heartbeat()
             numbers = range(number, number + len(cells))
             texts = [[x if type(x) is str else text_of(x) for x in row] for row in cells]
-            # A row without text is an empty line.
-            yield table.columns([row if any(row) else [""] for row in texts], numbers)
+            # No pair is an empty row; in one column of texts it keeps its place.
+            is_kept = len(reading.wanted.sides) == 1
+            yield table.columns([r if is_kept or any(r) else [""] for r in texts], numbers)
             for row, at in zip(cells, numbers, strict=True):
                 for value in (row[place] for place in table.places):
                     if type(value) is not str:

@@ -19,7 +19,7 @@ from translate_ddp.errors import UserError, cleanup
 from translate_ddp.runtime.files import read_chunks
 from translate_ddp.runtime.launch import read_launch
 from translate_ddp.runtime.long_calls import heartbeat
-from translate_ddp.text import has_letter
+from translate_ddp.text import base_language, has_letter
 
 BLOCK_BYTES = 2**20
 HEAD_BYTES = 2**16
@@ -95,7 +95,17 @@ BYTE_ORDER_MARKS = {
 }
 SPACE = re.compile(r"[ \t\r\n]")
 TO_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE > NEW"
-NOT_ASCII = re.compile("[^\0-\x7f\ufffd]")
+# In what Windows programs, such as Excel, write text of a language; others are WINDOWS-1252.
+ENCODINGS = {
+    code: entry.split()[0]
+    for entry in """
+    WINDOWS-1250 bs cs hr hu pl ro sk sl, WINDOWS-1251 be bg kk ky mk mn ru sr tg uk,
+    WINDOWS-1253 el, WINDOWS-1254 az tr, WINDOWS-1255 he yi, WINDOWS-1256 ar fa ur,
+    WINDOWS-1257 et lt lv, WINDOWS-1258 vi, CP874 th, CP932 ja, CP949 ko, GB18030 zh
+    """.split(",")
+    for code in entry.split()[1:]
+}
+MIXED_SHARE = 0.1  # more valid lines not in ASCII, per invalid line, are no chance
 
 
 def compression_of(path: Path) -> str:
@@ -215,7 +225,7 @@ class TextFile:
         self._reading, self._encoding = reading, encoding
         self._ends_with_cr = False  # known from the first block on
         self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
-        self._is_mixed = False  # characters outside ASCII are UTF-8
+        self._others = 0  # lines in UTF-8 with characters outside ASCII, near invalid ones
 
     def blocks(self) -> Iterator[list[str]]:
         """The lines without their ends, about 1 MiB at a time.
@@ -293,11 +303,12 @@ class TextFile:
             return block.decode()
         except UnicodeDecodeError:
             marked = self._normalize_ends(block.decode(errors="surrogateescape"))
-            numbered = enumerate(marked.split("\n"), self.count + 1)
-            self._invalid |= {n: None for n, line in numbered if re.search("[\udc80-\udcff]", line)}
-            text = block.decode(errors="replace")
-            self._is_mixed = self._is_mixed or bool(NOT_ASCII.search(text))
-            return text
+            for number, line in enumerate(marked.split("\n"), self.count + 1):
+                if re.search("[\udc80-\udcff]", line):
+                    self._invalid[number] = None
+                else:
+                    self._others += not line.isascii()
+            return block.decode(errors="replace")
 
     def _normalize_ends(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
@@ -307,8 +318,10 @@ class TextFile:
         """Raise UserError if too many lines are not UTF-8; add a notice of a few at the end."""
         if not self._invalid:
             return
-        advice = f"If it is WINDOWS-1252 (or Latin-1), {TO_UTF8.format('WINDOWS-1252')}"
-        if self._is_mixed:
+        known = (ENCODINGS.get(base_language(code)) for code in self._reading.wanted.both)
+        encoding = next(filter(None, known), "WINDOWS-1252")
+        advice = f"If it is {encoding}, {TO_UTF8.format(encoding)}"
+        if self._others > MIXED_SHARE * len(self._invalid):
             advice = "Other text in it is: correct these lines, do not convert the file."
         number, first = len(self._invalid), next(iter(self._invalid))
         verb = "is" if number == 1 else "are"
