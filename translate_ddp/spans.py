@@ -35,11 +35,15 @@ CODE = (
     r"(?ms)(\A(?:---|\+\+\+)[ \t\r]*\n.*?^(?:---|\+\+\+|\.\.\.)[ \t\r]*$"
     r"|^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(`{3,}+|~{3,}+)[^`\n]*\n.*?(?:^[ \t>]*\2[`~]*|\Z))"
 )
-# The lines of a paragraph or an item of a list in Markdown; no headings, tables, HTML or links.
-ITEM, NO_TEXT = r"(?:[-+*]|\d+[.)])\s", r"[#|<]|\[[^\]\n]*\]:|(?:[-=*_+][ \t]*)+\r?$"
+# The lines of a paragraph or an item of a list in Markdown; no headings, tables, links, HTML, code,
+# or blocks and attributes of other dialects.
+ITEM = r"(?:[-+*]|\d+[.)])\s"
+NO_TEXT = r"[#|<:]|!!!|===|\{[:%]|\*?\[[^\]\n]*\]:|(?:[-=*_+][ \t]*)+\r?$"
 PARAGRAPH = re.compile(
-    rf"(?m)^(?!(?: {{4}}|\t)\s*+(?!{ITEM}))[ \t>]*+(?!{NO_TEXT})[^\s|][^|\n]*"
-    rf"(?:\n[ \t]*+(?!{NO_TEXT}|{ITEM}|>)[^\s|][^|\n]*)+"
+    r"(?m)^[ \t]*<(?P<name>pre|script|style|textarea)\b(?s:.*?)(?:</(?P=name)>|\Z)"
+    r"|^[ \t]*<[^\n]*(?:\n[^\n]*\S[^\n]*)*"
+    rf"|^(?!(?: {{4}}|\t)[ \t]*+(?!{ITEM}))[ \t>]*+(?!{NO_TEXT})[^\s|][^|\n]*$"
+    rf"(?P<rest>(?:\n[ \t]*+(?!{NO_TEXT}|{ITEM}|>)[^\s|][^|\n]*$)+)"
 )
 SOFT_BREAK = re.compile(r"(?<=[^\s\\]) ?\r?\n[ \t]*")
 TABLE_ROW = re.compile(r"[ \t]*\|(?:[^|\n]*\|){2,}\s*")
@@ -381,13 +385,17 @@ def _text_lines(text: str, whole: bool = False) -> Iterator[str | list[str | Spa
     yield [text[start:]]
 
 
+def _joined(found: re.Match[str]) -> str:
+    return SOFT_BREAK.sub(" ", found[0]) if found["rest"] else found[0]
+
+
 def _markdown_lines(source: str) -> Iterator[str | list[str | Span]]:
     """Paragraphs and cells of tables are lines. Fenced code and front matter are kept."""
     for number, part in enumerate(re.split(CODE, source)):  # text, code, its fence, text, ...
         if number % 3 == 1:
             yield part
         elif number % 3 == 0:
-            text = PARAGRAPH.sub(lambda found: SOFT_BREAK.sub(" ", found[0]), part)
+            text = PARAGRAPH.sub(_joined, part)
             for line in _text_lines(text):
                 if isinstance(line, str) or not TABLE_ROW.fullmatch(str(line[0])):
                     yield line

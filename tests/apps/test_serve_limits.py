@@ -283,7 +283,7 @@ def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.
     [
         ("a b", {"a": "x" * 20}, {}, 24),
         ("b", {f"{n}": "x" for n in range(10)}, {}, 21),
-        ("b", "a\tx\nb\tx", {}, 5),
+        ("b", "a\tx\nb\tx", {}, 1 + 7),
     ],
 )
 def test_glossary_counts_as_characters_of_the_request(

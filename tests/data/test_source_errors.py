@@ -74,8 +74,10 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
     [
         ("ru", "ребёнок", "WINDOWS-1251"),
         ("pl", "książka", "WINDOWS-1250"),
+        ("sr-Latn", "kuća", "WINDOWS-1250"),
         ("jpn", "犬が庭で寝ています", "CP932"),
         ("zh", "狗在睡觉", "GB18030"),
+        ("zh_TW", "狗在睡覺", "CP950"),
         ("ko", "개가 잔다", "CP949"),
         ("fr", "« SANTÉ\u00a0! » élève", "WINDOWS-1252"),
     ],
@@ -85,10 +87,17 @@ def test_encoding_to_convert_from_is_that_of_the_language(
 ):
     lines = [f"line {number}\t{text}\n" for number in range(500)]
     rows = "".join(lines).encode(encoding) + "one\tÉ\xa0\n".encode("cp1252")  # as UTF-8, it is ɠ
-    message = error_of(write(folder / "x.tsv", rows), ("en", language))
-    assert message.endswith(
-        f"If it is {encoding}, convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
-    )
+    advice = f"If it is {encoding}, convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
+    assert error_of(write(folder / "x.tsv", rows), ("en", language)).endswith(advice)
+    write(folder / "y.ru", "да\n" * 501)
+    write(folder / f"y.{language}", rows)
+    if language != "ru":  # each file of parallel text has its own language
+        assert error_of(folder / "y", (language, "ru")).endswith(advice)
+
+
+def test_text_of_which_parts_are_cut_off_is_not_converted(folder: Path):
+    rows = b"".join(f"{n}\t{'狗在睡觉' * 3}".encode()[:-1] + b"\n" for n in range(500))
+    assert "do not convert" in error_of(write(folder / "x.tsv", rows), ("en", "zh"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])

@@ -157,26 +157,13 @@ def test_lines_keep_their_breaks_and_the_spaces_around_them():
         ("- The dog\n  sees.\n- So\n1. It\n", "⟦- The dog sees.⟧\n⟦- So⟧\n⟦1.⟧ ⟦It⟧\n"),
         ("1. a\n    - The dog\n      sees", "⟦1.⟧ ⟦a⟧\n    ⟦- The dog sees⟧"),
         ("Hard  \nbreak\\\nhere\nso", "⟦Hard⟧  \n⟦break\\⟧\n⟦here so⟧"),
-        (
-            "Title\n=====\nThe\ndog\n---\n# So\nit is",
-            "⟦Title⟧\n⟦=====⟧\n⟦The dog⟧\n⟦---⟧\n⟦# So⟧\n⟦it is⟧",
-        ),
+        ("It\n==\nThe\ndog\n--\n# So\nit", "⟦It⟧\n⟦==⟧\n⟦The dog⟧\n⟦--⟧\n⟦# So⟧\n⟦it⟧"),
         ("> The\n> dog\n**It**\n*is*", "⟦> The⟧\n⟦> dog **It** *is*⟧"),
         ("    a = 1\n    b = 2", "    ⟦a = 1⟧\n    ⟦b = 2⟧"),
-        (
-            "| The dog | b |\n|---|:-:|\n|a \\| c||",
-            "| ⟦The dog⟧ | ⟦b⟧ |\n|⟦---⟧|⟦:-:⟧|\n|⟦a \\| c⟧||",
-        ),
-        ("a | b\n--- | ---\nc | d\ne | f", "⟦a | b⟧\n⟦--- | ---⟧\n⟦c | d⟧\n⟦e | f⟧"),
-    ],
-)
-def test_paragraphs_and_cells_of_markdown_are_lines(source: str, expected: str):
-    assert items(source, "markdown") == expected
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
+        ("| a b | c |\n|---|--:|\n|a \\| c||", "| ⟦a b⟧ | ⟦c⟧ |\n|⟦---⟧|⟦--:⟧|\n|⟦a \\| c⟧||"),
+        ("<pre>\na\n\nb\nc\n</pre>\nd\ne", "<pre>\n⟦a⟧\n\n⟦b⟧\n⟦c⟧\n</pre>\n⟦d e⟧"),
+        (":::note\na\nb\n:::\nc\n: d", "⟦:::note⟧\n⟦a b⟧\n⟦:::⟧\n⟦c⟧\n⟦: d⟧"),
+        ("See:\na | b\n--- | ---\nc | d", "⟦See:⟧\n⟦a | b⟧\n⟦--- | ---⟧\n⟦c | d⟧"),
         ("---\na: b\n---\n# So\n\n---\nc\n---", "---\na: b\n---\n⟦# So⟧\n\n⟦---⟧\n⟦c⟧\n⟦---⟧"),
         ("---\r\na: b\r\n---\r\nSo", "---\r\na: b\r\n---\r\n⟦So⟧"),
         ("---\nSo it is", "⟦---⟧\n⟦So it is⟧"),
@@ -192,7 +179,7 @@ def test_paragraphs_and_cells_of_markdown_are_lines(source: str, expected: str):
         ("```a``` is\nb `c`", "⟦|```a```| is b |`c`|⟧"),
     ],
 )
-def test_fenced_code_and_front_matter_of_markdown_are_kept(source: str, expected: str):
+def test_paragraphs_and_cells_of_markdown_are_lines_and_code_is_kept(source: str, expected: str):
     assert items(source, "markdown") == expected
 
 

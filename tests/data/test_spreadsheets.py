@@ -155,7 +155,7 @@ def test_one_of_several_sheets_is_chosen_by_name(write_file: Write):
     assert list(read_sources(Path(f"{source}:Phrases"), "en")) == ["Good day."]
     with pytest.raises(UserError, match="has the sheets The words, Phrases: name one, as in"):
         read_sources(Path(f"{source}:Words"), "en")
-    assert read_glossary(f"{source}:Phrases", ("en", "de")) == {"Good day.": "Guten Tag."}
+    assert read_glossary(f"{source}:Phrases", [("en", "de")]) == {"Good day.": "Guten Tag."}
     assert corpus_error(source).endswith(
         f"has the sheets The words, Phrases: name one, as in {source}:Phrases."
     )

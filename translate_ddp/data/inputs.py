@@ -4,7 +4,8 @@ Unlike in training, a line that is not UTF-8 is an error: it would be missing in
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -108,18 +109,18 @@ def read_given_pairs(
     else:
         rows = read_pairs(source, languages, options)
     pairs = list(_checked(rows.read(ignore_progress), rows.remarks))
-    if not reference:  # in two files, an empty line is a text
-        pairs = [(src or None, tgt or None) for src, tgt in pairs]
+    if Path(name_and_split(source)[0]).is_file() and not reference:
+        pairs = [(src or None, tgt or None) for src, tgt in pairs]  # empty cells of a table
     if not pairs:
         raise UserError(f"{source} has no pairs.")
     sources = _without_gaps([src for src, _ in pairs], "src", source)
     return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
 
 
-def read_glossary(name: str, languages: Languages) -> dict[str, str]:
-    """The terms of a table, and their translations: columns named as in a corpus, or the only two.
+def read_glossary(name: str, directions: Sequence[Languages]) -> dict[str, str]:
+    """The terms of a table, and their translations: the columns of a direction, or the only two.
 
-    Raises UserError if the file is unusable.
+    The first direction counts that the table has. Raises UserError if the file is unusable.
     """
     path, sheet = _file_and_sheet(Path(name))
     try:
@@ -128,12 +129,13 @@ def read_glossary(name: str, languages: Languages) -> dict[str, str]:
         check_file(path)
         if not is_table(path):
             return terms_of("\n".join(map(str, read_sources(path, ""))))
-        rows = table_rows(path, Wanted(("src", "tgt"), languages, ("", "")), sheet)
-        found = _checked(rows.read(ignore_progress), rows.remarks)
-        pairs = ([normalize(text or "") for text in pair] for pair in found)
-        return terms_of("\n".join(map("\t".join, pairs)))
-    except NoSuchPair:
-        error = f"it has no columns {' and '.join(languages)}. Name two columns so."
+        for languages in (*directions, ("", "")):  # then, a first row `IT, IT` has terms
+            rows = table_rows(path, Wanted(("src", "tgt"), languages, ("", "")), sheet)
+            with suppress(NoSuchPair):
+                found = _checked(rows.read(ignore_progress), rows.remarks)
+                pairs = ([normalize(text or "") for text in pair] for pair in found)
+                return terms_of("\n".join(map("\t".join, pairs)))
+        error = f"it has no columns {' and '.join(directions[0])}. Name two columns so."
     except UserError as caught:
         error = str(caught).removeprefix(f"{path} ")
     raise UserError(f"--glossary {name} cannot be used: {error}")

@@ -118,6 +118,7 @@ class Wanted:
         for name in self.both:
             code = language_codes().get(folded(name), "")
             if len(code) == 2 < len(base_language(name)):
+                code = base_language(code)  # not iw, but he
                 raise UserError(f"{name} is the name of a language: pass its code, {code}.")
 
     @classmethod

@@ -100,9 +100,9 @@ class ProtectionConfig:
     def __post_init__(self) -> None:
         Protection([*filter(None, [self.protect])])
 
-    def create(self, src: str, tgt: str) -> Protection:
-        """For these languages. Raises UserError if the glossary cannot be used."""
-        terms = read_glossary(self.glossary, (src, tgt)) if self.glossary else {}
+    def create(self, *directions: tuple[str, str]) -> Protection:
+        """For these directions. Raises UserError if the glossary cannot be used."""
+        terms = read_glossary(self.glossary, directions) if self.glossary else {}
         return Protection([*filter(None, [self.protect])], terms)
 
 

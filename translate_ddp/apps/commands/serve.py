@@ -56,8 +56,7 @@ def run(config: ServeConfig) -> None:
     def open_model() -> Translator:
         with cleanup:  # deletes the files of a converted model, which is in memory
             model = config.saved.open(config.split, config.engine)
-            # The glossary of a model with several directions is for all of them.
-            model.protection = config.protection.create(*model.directions[0])
+            model.protection = config.protection.create(*model.directions)
             return model
 
     model = ServedModel(config.saved.path, open_model, report)

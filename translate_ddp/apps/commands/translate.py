@@ -98,7 +98,7 @@ class TranslateConfig:
 
     def open(self) -> Translator:
         model = self.direction.choose(self.saved.open(self.split, self.engine), self.pivot)
-        model.protection = self.protection.create(model.lang_src, model.lang_tgt)
+        model.protection = self.protection.create((model.lang_src, model.lang_tgt))
         return model
 
     def compute(

@@ -124,7 +124,7 @@ def run(config: ValidateConfig) -> None:
         return print_line("\n".join(report_all(translator, config)))
     else:
         pairs = config.read_for(translator, config.saved)
-    protection = config.protection.create(*pairs.languages)
+    protection = config.protection.create(pairs.languages)
     # First: what is compared may not be usable, and translating takes long.
     baseline = open_system(config.compare, pairs, config.search) if config.compare else None
     if config.hypothesis:
@@ -234,9 +234,9 @@ def describe_terms(system: System, pairs: Pairs, glossary: Glossary) -> str:
 def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
     """The scores of each direction and their mean, and BLEU's signatures, as lines."""
     rows, identifier = dict[str, list[float]](), translator.facts.identifier
+    translator.protection = config.protection.create(*translator.directions)
     for direction in translator.directions:
         model = translator.to(*direction.reverse)
-        model.protection = config.protection.create(*direction)
         pairs = config.read_for(model, config.saved)
         warn_of_sentences(model, pairs)
         system = from_model(model, pairs, config.search)

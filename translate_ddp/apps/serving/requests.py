@@ -64,7 +64,18 @@ async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, An
         raise HTTPException(400, f"Not JSON or an encoded form in UTF-8: {error}.") from None
     if not fields.get("q"):
         raise HTTPException(400, MISSING.format("q"))
+    if (length := _count_characters([fields["q"], fields.get("glossary")])) > limits.max_characters:
+        raise HTTPException(400, TOO_LONG.format(length, limits.max_characters))
     return fields
+
+
+def _count_characters(value: Any) -> int:
+    """Of all texts in a value of JSON."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return sum(map(_count_characters, value))
+    return len(value) if isinstance(value, str) else 0
 
 
 async def _body(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -130,9 +141,6 @@ def parse_translation(
     glossary = _glossary(fields.get("glossary"))
     if len(texts) > limits.max_texts:
         raise HTTPException(400, TOO_LONG.format(len(texts), limits.max_texts))
-    length = sum(map(len, (*texts, *glossary, *glossary.values())))
-    if length > limits.max_characters:
-        raise HTTPException(400, TOO_LONG.format(length, limits.max_characters))
     text_format = str(fields.get("format") or "text")
     if text_format not in FORMATS:
         raise HTTPException(400, f"{text_format:.50} format is not supported")

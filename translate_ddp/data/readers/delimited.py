@@ -299,7 +299,7 @@ class Table:
                 if cells.count(name) > 1:
                     raise UserError(
                         f"{self._path}: {cells.count(name)} columns have the name {name}. Rename"
-                        " all but one, or pass numbers of columns as --src_column and --tgt_column."
+                        " all but one, or delete them."
                     )
             self.places = [cells.index(name) for name in names]
             if names != self._wanted.find(cells, in_words=False):
@@ -307,7 +307,8 @@ class Table:
                 self._notices.append(Remark(f"{self._path}: {text}"))
             self.places = choose_rows(self._reading, self.places, cells, columns)
             return first + 1
-        if sum(map(bool, cells)) == 1 and not all(map(str.isdecimal, self._wanted.given)):
+        is_numbered = all(map(str.isdecimal, self._wanted.given))
+        if len(self._wanted.sides) == 2 and sum(map(bool, cells)) == 1 and not is_numbered:
             self._check_titles(rows[first + 1 : first + MAX_TITLES])
         try:
             self.places = self._without_header(cells)
@@ -323,7 +324,7 @@ class Table:
     def _check_titles(self, rows: list[list[str]]) -> None:
         """Raise UserError if one of the rows below the first one is the header."""
         header = next((row for row in rows if self._wanted.find(_names(row), in_words=False)), [])
-        if len(header) > 1:
+        if header:
             raise UserError(
                 f"{self._path} cannot be read: its header, {list_names(header)}, is not its first"
                 " row. Delete the rows above. If it is none: --src_column 1 --tgt_column 2."

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
@@ -99,13 +100,14 @@ TO_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE > NEW"
 ENCODINGS = {
     code: entry.split()[0]
     for entry in """
-    WINDOWS-1250 bs cs hr hu pl ro sk sl, WINDOWS-1251 be bg kk ky mk mn ru sr tg uk,
+    WINDOWS-1250 bs cs hr hu pl ro sk sl sr_Latn, WINDOWS-1251 be bg kk ky mk mn ru sr tg uk,
     WINDOWS-1253 el, WINDOWS-1254 az tr, WINDOWS-1255 he yi, WINDOWS-1256 ar fa ur,
-    WINDOWS-1257 et lt lv, WINDOWS-1258 vi, CP874 th, CP932 ja, CP949 ko, GB18030 zh
+    WINDOWS-1257 et lt lv, WINDOWS-1258 vi, CP874 th, CP932 ja, CP949 ko, GB18030 zh,
+    CP950 zh_TW zh_HK zh_Hant
     """.split(",")
     for code in entry.split()[1:]
 }
-MIXED_SHARE = 0.1  # more valid lines not in ASCII, per invalid line, are no chance
+CHANCE = 0.5  # other characters per invalid byte, of which a wrong encoding has at most 0.2
 
 
 def compression_of(path: Path) -> str:
@@ -225,7 +227,7 @@ class TextFile:
         self._reading, self._encoding = reading, encoding
         self._ends_with_cr = False  # known from the first block on
         self._invalid: dict[int, None] = {}  # the numbers of lines that are not UTF-8, in order
-        self._others = 0  # lines in UTF-8 with characters outside ASCII, near invalid ones
+        self._is_mixed = False  # characters outside ASCII are UTF-8
 
     def blocks(self) -> Iterator[list[str]]:
         """The lines without their ends, about 1 MiB at a time.
@@ -303,11 +305,11 @@ class TextFile:
             return block.decode()
         except UnicodeDecodeError:
             marked = self._normalize_ends(block.decode(errors="surrogateescape"))
-            for number, line in enumerate(marked.split("\n"), self.count + 1):
-                if re.search("[\udc80-\udcff]", line):
-                    self._invalid[number] = None
-                else:
-                    self._others += not line.isascii()
+            numbered = enumerate(marked.split("\n"), self.count + 1)
+            self._invalid |= {n: None for n, line in numbered if re.search("[\udc80-\udcff]", line)}
+            invalid = len(re.findall("[\udc80-\udcff]", marked))
+            others = len(re.findall("[^\0-\x7f\udc80-\udcff]", marked))
+            self._is_mixed = self._is_mixed or others > CHANCE * invalid
             return block.decode(errors="replace")
 
     def _normalize_ends(self, text: str) -> str:
@@ -318,10 +320,11 @@ class TextFile:
         """Raise UserError if too many lines are not UTF-8; add a notice of a few at the end."""
         if not self._invalid:
             return
-        known = (ENCODINGS.get(base_language(code)) for code in self._reading.wanted.both)
-        encoding = next(filter(None, known), "WINDOWS-1252")
+        codes = [code.replace("-", "_") for code in self._reading.wanted.languages]
+        forms = chain.from_iterable((code, base_language(code)) for code in codes)
+        encoding = next((ENCODINGS[form] for form in forms if form in ENCODINGS), "WINDOWS-1252")
         advice = f"If it is {encoding}, {TO_UTF8.format(encoding)}"
-        if self._others > MIXED_SHARE * len(self._invalid):
+        if self._is_mixed:
             advice = "Other text in it is: correct these lines, do not convert the file."
         number, first = len(self._invalid), next(iter(self._invalid))
         verb = "is" if number == 1 else "are"
