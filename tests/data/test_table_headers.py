@@ -33,7 +33,7 @@ def test_name_of_a_language_is_no_code(folder: Path, name: str):
 
 def test_column_name_that_stands_twice_is_an_error(folder: Path):
     path = write(folder / "x.csv", "en,de,de\nHello,draft,Hallo\n")
-    assert "2 columns have the name de. Rename all but one, or delete them." in error_of(path)
+    assert "several columns have the name de. Rename all but one." in error_of(path)
     assert read(path, src_column="1", tgt_column="3") == [("Hello", "Hallo")]
     assert read(write(folder / "y.csv", "en,id,id,de\na,1,2,b\n")) == [("a", "b")]
 

@@ -57,6 +57,7 @@ async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, An
         body = await _body(request, limits.max_bytes, seconds)
         query = _form_fields(request.scope["query_string"].decode())
         fields = _merged([*query, *await _body_fields(request, body)])
+        length = _count_characters([fields.get("q"), fields.get("glossary")])
     except TimeoutError:
         reason = f"The request did not arrive within {seconds:g} seconds."
         raise HTTPException(408, reason, {"Connection": "close"}) from None
@@ -64,7 +65,7 @@ async def read_fields(request: Request, limits: LimitsConfig) -> Mapping[str, An
         raise HTTPException(400, f"Not JSON or an encoded form in UTF-8: {error}.") from None
     if not fields.get("q"):
         raise HTTPException(400, MISSING.format("q"))
-    if (length := _count_characters([fields["q"], fields.get("glossary")])) > limits.max_characters:
+    if length > limits.max_characters:
         raise HTTPException(400, TOO_LONG.format(length, limits.max_characters))
     return fields
 

@@ -295,12 +295,9 @@ class Table:
         columns = [column[1:] for column in islice(sample, self._width)]
         names = self._wanted.find(cells)
         if names and self._is_header([cells.index(name) for name in names], rows[first:]):
-            for name in names:
-                if cells.count(name) > 1:
-                    raise UserError(
-                        f"{self._path}: {cells.count(name)} columns have the name {name}. Rename"
-                        " all but one, or delete them."
-                    )
+            if twice := [name for name in names if cells.count(name) > 1]:
+                text = f"several columns have the name {twice[0]}. Rename all but one."
+                raise UserError(f"{self._path}: {text}")
             self.places = [cells.index(name) for name in names]
             if names != self._wanted.find(cells, in_words=False):
                 text = f"its first row, {list_names(cells)}, is read as a header."

@@ -96,7 +96,7 @@ BYTE_ORDER_MARKS = {
 }
 SPACE = re.compile(r"[ \t\r\n]")
 TO_UTF8 = "convert it: iconv -f {} -t UTF-8 FILE > NEW"
-# In what Windows programs, such as Excel, write text of a language; others are WINDOWS-1252.
+# The encoding in which Windows programs, such as Excel, write a language; others: WINDOWS-1252.
 ENCODINGS = {
     code: entry.split()[0]
     for entry in """
@@ -107,7 +107,7 @@ ENCODINGS = {
     """.split(",")
     for code in entry.split()[1:]
 }
-CHANCE = 0.5  # other characters per invalid byte, of which a wrong encoding has at most 0.2
+MIXED = 0.5  # valid characters outside ASCII per invalid byte; a wrong encoding has at most 0.2
 
 
 def compression_of(path: Path) -> str:
@@ -309,7 +309,7 @@ class TextFile:
             self._invalid |= {n: None for n, line in numbered if re.search("[\udc80-\udcff]", line)}
             invalid = len(re.findall("[\udc80-\udcff]", marked))
             others = len(re.findall("[^\0-\x7f\udc80-\udcff]", marked))
-            self._is_mixed = self._is_mixed or others > CHANCE * invalid
+            self._is_mixed = self._is_mixed or others > MIXED * invalid
             return block.decode(errors="replace")
 
     def _normalize_ends(self, text: str) -> str:
