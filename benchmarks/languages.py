@@ -50,8 +50,6 @@ class LanguagesBenchmark(Settings):
         "1000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 1000",
         "2000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 2000",
         "few --preset few",
-        "few-0.3 --preset few --weight_decay 0.3",
-        "few-1.0 --preset few --weight_decay 1",
     )
     """Settings of models of one direction: a name, then flags of train.py."""
     temperatures: tuple[float, ...] = (1.0, 1.5, 5.0)
