@@ -174,6 +174,7 @@ def test_source_auto_is_the_language_of_the_model(client: Client):
     assert answer["detectedLanguage"] == {"confidence": 0.0, "language": "en"}
     assert "detectedLanguage" not in client.translate("a")
     assert client.post_form("/detect", q="a") == (200, [{"confidence": 0.0, "language": "en"}])
+    assert client.post_form("/detect", q="x" * 5001)[0] == 400
 
 
 def test_alternatives_differ_from_the_translation_and_each_other():

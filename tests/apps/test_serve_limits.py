@@ -282,8 +282,8 @@ def test_connection_whose_client_reads_no_answers_is_closed(monkeypatch: pytest.
     ("q", "glossary", "fields", "length"),
     [
         ("a b", {"a": "x" * 20}, {}, 24),
-        ("b", {f"{n}": "x" for n in range(10)}, {}, 21),
         ("b", "a\tx\nb\tx", {}, 1 + 7),
+        ("b", {"a\u0301": "x"}, {}, 1 + 3),  # before it is normalized, which may take long
     ],
 )
 def test_glossary_counts_as_characters_of_the_request(

@@ -85,8 +85,9 @@ def test_many_lines_that_are_not_utf8_are_an_error_with_the_command(folder: Path
 def test_encoding_to_convert_from_is_that_of_the_language(
     folder: Path, language: str, text: str, encoding: str
 ):
-    lines = [f"line {number}\t{text}\n" for number in range(500)]
-    rows = "".join(lines).encode(encoding) + "one\tÉ\xa0\n".encode("cp1252")  # as UTF-8, it is ɠ
+    rows = f"line\t{text}\n".encode(encoding) * 500 + "one\tÉ\xa0\n".encode(
+        "cp1252"
+    )  # as UTF-8, it is ɠ
     advice = f"If it is {encoding}, convert it: iconv -f {encoding} -t UTF-8 FILE > NEW"
     assert error_of(write(folder / "x.tsv", rows), ("en", language)).endswith(advice)
     write(folder / "y.ru", "да\n" * 501)

@@ -21,9 +21,11 @@ def test_columns_are_found_in_any_case_and_by_the_names_of_languages(folder: Pat
     assert read(write(folder / "y.tsv", f"en\tde\n{ROWS}"), ("EN", "DE")) == PAIRS
 
 
-@pytest.mark.parametrize("name", ["English", "german", "Chinese", "Setswana"])
-def test_name_of_a_language_is_no_code(folder: Path, name: str):
-    code = {"English": "en", "german": "de", "Chinese": "zh", "Setswana": "tn"}[name]
+NAMES = {"English": "en", "german": "de", "Chinese": "zh", "Setswana": "tn", "Hebrew": "he"}
+
+
+@pytest.mark.parametrize(("name", "code"), NAMES.items())
+def test_name_of_a_language_is_no_code(folder: Path, name: str, code: str):
     message = f"{name} is the name of a language: pass its code, {code}."
     for ending in (name, "it"):
         write(folder / f"x.{ending}", "one\n")

@@ -91,7 +91,9 @@ def read_page(path: Path) -> Texts:
 
 def read_texts(path: Path, side: str, language: str) -> list[str]:
     """All texts of one side of a file. Raises UserError if one is missing."""
-    return _without_gaps(list(_side(path, Wanted.one(side, language))), side, path)
+    texts = list(_side(path, Wanted.one(side, language)))
+    _check_gaps([row for row, text in enumerate(texts, 1) if text is None], side, path)
+    return [text or "" for text in texts]
 
 
 def read_given_pairs(
@@ -99,7 +101,7 @@ def read_given_pairs(
 ) -> tuple[list[str], list[str]]:
     """Sources and references of two files, or of one source as training reads it.
 
-    Raises UserError if they cannot be read, if a text is missing, or if there are none.
+    Raises UserError if they cannot be read, lack a text (in a table, also a cell), or are none.
     """
     path = spooled(Path(source))
     if reference:
@@ -108,13 +110,13 @@ def read_given_pairs(
         raise UserError(f"{source} has one text per line: pass their translations as --reference.")
     else:
         rows = read_pairs(source, languages, options)
-    pairs = list(_checked(rows.read(ignore_progress), rows.remarks))
-    if Path(name_and_split(source)[0]).is_file() and not reference:
-        pairs = [(src or None, tgt or None) for src, tgt in pairs]  # empty cells of a table
-    if not pairs:
+    found = list(_checked(rows.numbered(ignore_progress), rows.remarks))
+    if not found:
         raise UserError(f"{source} has no pairs.")
-    sources = _without_gaps([src for src, _ in pairs], "src", source)
-    return sources, _without_gaps([tgt for _, tgt in pairs], "tgt", reference or source)
+    gaps = (None, "") if not reference and Path(name_and_split(source)[0]).is_file() else (None,)
+    for side, at, name in (("src", 2, source), ("tgt", 3, reference or source)):
+        _check_gaps([row[1] for row in found if row[at] in gaps], side, name)
+    return [src or "" for *_, src, _ in found], [tgt or "" for *_, tgt in found]
 
 
 def read_glossary(name: str, directions: Sequence[Languages]) -> dict[str, str]:
@@ -170,10 +172,9 @@ def _checked(texts: Iterable[T], notices: list[str]) -> Iterator[T]:
         _print_once(printable(text), sys.stderr)
 
 
-def _without_gaps(texts: list[str | None], side: str, source: str | Path) -> list[str]:
-    if None in texts:
+def _check_gaps(rows: list[int], side: str, source: str | Path) -> None:
+    if rows:
         raise UserError(
-            f"{source} has no text in row {texts.index(None) + 1} ({side}), and in"
-            f" {texts.count(None):,} rows in total: remove them."
+            f"{source} has no text in row {rows[0]:,} ({side}), and in {len(rows):,} rows in total:"
+            " remove them."
         )
-    return [text for text in texts if text is not None]

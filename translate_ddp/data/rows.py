@@ -116,9 +116,8 @@ class Wanted:
     def __post_init__(self) -> None:
         """Raises UserError for a language's name, which no rule about languages knows."""
         for name in self.both:
-            is_name = len(base_language(name)) > 3  # letters; to load the names takes 0.1 s
-            code = language_codes().get(folded(name), "") if is_name else ""
-            if len(code) == 2:
+            known = language_codes() if len(base_language(name)) > 3 else {}  # it takes 0.1 s
+            if len(code := known.get(folded(name), "")) == 2:
                 code = base_language(code)  # not iw, but he
                 raise UserError(f"{name} is the name of a language: pass its code, {code}.")
 
