@@ -165,8 +165,3 @@ def remove_end_punctuation(text: str) -> str:
 def direction_tag(lang_tgt: str) -> str:
     """`>>it<<`, the tag of sources to translate into Italian, as in OPUS-MT."""
     return f">>{lang_tgt}<<"
-
-
-def prefix_of(*tags: str) -> str:
-    """The text before a source sentence with these tags, '' standing for none."""
-    return "".join(f"{tag} " for tag in tags if tag)

@@ -70,8 +70,10 @@ def arguments(task: Task, flags: Flags) -> transformers.Seq2SeqTrainingArguments
 
 def read_pairs(task: Task) -> Dataset:
     pairs = load_prepared(Path(task.prepared)).train
-    sources = [[*source.tolist(), EOS] for source, _ in pairs]
-    targets = [[*target.tolist(), EOS] for _, target in pairs]
+    sources, targets = (
+        [[*side[row].tolist(), EOS] for row in range(len(pairs))]
+        for side in (pairs.source, pairs.target)
+    )
     lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
     return Dataset.from_dict({"input_ids": sources, "labels": targets, "length": lengths})
 

@@ -44,8 +44,9 @@ def test_prepared_data_equals_the_corpus_and_is_memory_mapped(
 ):
     data = prepare_and_load(config, tmp_path / "data")
     assert len(data.train) == 40 and len(data.validation) == 2
-    for row, pair in enumerate(pairs):
-        assert tuple(data.facts.tokenizer.decode([ids.tolist() for ids in data.train[row]])) == pair
+    for own, side in enumerate((data.train.source, data.train.target)):
+        texts = data.facts.tokenizer.decode([side[row].tolist() for row in range(40)])
+        assert texts == [pair[own] for pair in pairs]
     assert data.validation_sources == ["a new one", "two"]
     assert data.validation_references == ["uno nuovo", "due"]
     assert data.dropped == {}

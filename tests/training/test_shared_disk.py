@@ -180,10 +180,10 @@ def test_nodes_that_share_a_disk_prepare_and_verify_the_corpus_once(
 
     # The corpus is damaged; one node finds that and prepares it again.
     shutil.copytree(tmp_path / "model" / "data", tmp_path / "again" / "data")
-    (file,) = tmp_path.glob("again/data/*/train.src.tokens.npy")
+    (file,) = tmp_path.glob("again/data/*/train.src.tokens")
     file.write_bytes(file.read_bytes()[:-400] + bytes(400))
     flags = [[*words, "--model_folder", str(tmp_path / "again")] for words in flags]
     job = nodes.train(flags, tmp_path, TRANSLATE_DDP_FAULT=fault)
     job.succeed()
-    assert job.text().count("is damaged: train.src.tokens.npy") == 1
+    assert job.text().count("is damaged: train.src.tokens") == 1
     assert_same_run(tmp_path / "model", tmp_path / "again")

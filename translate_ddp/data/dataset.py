@@ -12,7 +12,13 @@ import numpy as np
 from translate_ddp.console import print_line
 from translate_ddp.data.mix import Block, hashes
 from translate_ddp.data.model_facts import ModelFacts
-from translate_ddp.data.prepared_folder import SUMMARY_FILE, Unusable, read_summary, verify
+from translate_ddp.data.prepared_folder import (
+    SUMMARY_FILE,
+    Unusable,
+    mapped,
+    read_summary,
+    verify,
+)
 
 VARIANT_SALT, SWAP_SALT = 0x766172, 0x737761  # keep their draws apart from other draws
 
@@ -33,10 +39,9 @@ class Ragged:
 
     @classmethod
     def open(cls, stem: Path) -> "Ragged":
-        return cls(
-            np.load(f"{stem}.tokens.npy", mmap_mode="r", allow_pickle=False),
-            np.load(f"{stem}.offsets.npy", mmap_mode="r", allow_pickle=False),
-        )
+        """From the files that `PairWriter` has written."""
+        parts = ("tokens", np.int32), ("offsets", np.int64)
+        return cls(*(mapped(Path(f"{stem}.{part}"), dtype) for part, dtype in parts))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -79,9 +84,6 @@ class ParallelDataset:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def __getitem__(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.source[row], self.target[row]
 
     def take(self, rows: np.ndarray | Sequence[int]) -> "ParallelDataset":
         """A copy of these pairs, in this order."""
@@ -204,10 +206,7 @@ def load_prepared(prepared: Path) -> PreparedData:
         fingerprint=summary["fingerprint"],
         validation_fingerprint=summary["validation_fingerprint"],
         folder=prepared,
-        blocks=[
-            Block(*numbers, size=size)
-            for numbers, size in zip(summary["blocks"], summary["sizes"], strict=True)
-        ],
+        blocks=[Block(*numbers) for numbers in summary["blocks"]],
         validation_sizes=summary["validation_sizes"],
         variants=ParallelDataset.open(prepared / "variants") if variants_fingerprint else None,
         variants_fingerprint=variants_fingerprint,

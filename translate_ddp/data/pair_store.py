@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from translate_ddp.data.prepared_folder import mapped
 from translate_ddp.data.rows import NumberedRow
 from translate_ddp.runtime.long_calls import heartbeat
 
@@ -83,9 +84,7 @@ class PairStore:
     @property
     def records(self) -> np.ndarray:
         """The records of all pairs, mapped into memory."""
-        if not len(self):  # cannot be mapped
-            return np.empty(0, dtype=RECORD)
-        return np.memmap(self._records, dtype=RECORD, mode="r")
+        return mapped(self._records, RECORD)
 
     def batches(
         self, is_kept: np.ndarray, bounds: Sequence[int] = ()

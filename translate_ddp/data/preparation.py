@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from translate_ddp.runtime.files import SyncedFile
 from translate_ddp.runtime.workers import map_in_processes
 from translate_ddp.settings import CorpusConfig, TokenizerConfig
 
-PREPARED_FORMAT = 16  # raise it with every change: corpora are then prepared again
+PREPARED_FORMAT = 17  # raise it with every change: corpora are then prepared again
 SIDES = ("src", "tgt")
 VARIANTS = "variants"  # the stem of their files; variants of one pair are adjacent
 CHECKED_PAIRS = 1000  # with a tokenizer of another program
@@ -138,8 +138,7 @@ def _write(
     summary: Summary = {
         "facts": facts.to_dict(),
         "dropped": corpus.dropped | dropped,
-        "blocks": tagged.blocks,
-        "sizes": sizes,
+        "blocks": [(*of, size) for of, size in zip(tagged.blocks, sizes, strict=True)],
         "validation_sizes": validation_sizes,
         "fingerprint": _fingerprint(folder / "train", tokenizer.text),
         "validation_fingerprint": _fingerprint(folder / "validation"),
@@ -371,46 +370,23 @@ class PairWriter:
 
     def __init__(self, stem: Path) -> None:
         self._sides = [
-            (
-                ArrayWriter(Path(f"{stem}.{side}.tokens.npy"), np.int32),
-                ArrayWriter(Path(f"{stem}.{side}.offsets.npy"), np.int64),
-            )
+            [SyncedFile(Path(f"{stem}.{side}.{part}")) for part in ("tokens", "offsets")]
             for side in SIDES
         ]
+        self._lengths = [0, 0]  # tokens written of each side
         for _, offsets in self._sides:
-            offsets.append(np.zeros(1))
+            offsets.write(np.zeros(1, np.int64))
 
     def __enter__(self) -> "PairWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for array in chain.from_iterable(self._sides):
-            array.close()
+        for file in chain.from_iterable(self._sides):
+            file.close()
 
     def append(self, pairs: ParallelDataset) -> None:
-        for (tokens, offsets), rows in zip(self._sides, (pairs.source, pairs.target), strict=True):
-            offsets.append(tokens.length + rows.offsets[1:])
-            tokens.append(rows.tokens)
-
-
-class ArrayWriter:
-    """Writes a .npy file of one dimension in parts. Its length is known at the end."""
-
-    def __init__(self, path: Path, dtype: type) -> None:
-        self._path, self._dtype, self.length = path, np.dtype(dtype), 0
-        self._file = SyncedFile(path)
-        self._write_header(self._file)
-
-    def append(self, values: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(values, dtype=self._dtype))
-        self.length += len(values)
-
-    def close(self) -> None:
-        self._file.close()
-        with self._path.open("r+b") as file:
-            self._write_header(file)
-
-    def _write_header(self, file: IO[bytes] | SyncedFile) -> None:
-        """NumPy gives the header of every length the same number of bytes."""
-        header = {"descr": self._dtype.str, "fortran_order": False, "shape": (self.length,)}
-        np.lib.format.write_array_header_1_0(file, header)
+        for side, rows in enumerate((pairs.source, pairs.target)):
+            tokens, offsets = self._sides[side]
+            offsets.write(self._lengths[side] + rows.offsets[1:])
+            tokens.write(rows.tokens)
+            self._lengths[side] += len(rows.tokens)

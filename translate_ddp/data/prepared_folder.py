@@ -15,6 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from translate_ddp.console import print_line
 from translate_ddp.data.rows import NO_SPACE
 from translate_ddp.errors import UserError
@@ -79,6 +82,12 @@ def verify(folder: Path) -> None:
             raise Unusable(f"{path.name} is missing") from error
         except OSError as error:
             raise Unusable(f"{path.name} cannot be read ({error.strerror})") from error
+
+
+def mapped(path: Path, dtype: DTypeLike) -> np.ndarray:
+    """The values in a file, mapped into memory."""
+    # A file without any cannot be mapped.
+    return np.memmap(path, dtype, "r") if path.stat().st_size else np.empty(0, dtype)
 
 
 def read_summary(folder: Path) -> Summary:

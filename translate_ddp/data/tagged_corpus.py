@@ -19,7 +19,7 @@ from translate_ddp.data.span_pairs import Lexicon, learn_lexicon
 from translate_ddp.data.tokenizer import MAX_LINES
 from translate_ddp.directions import LanguagePair, languages_of
 from translate_ddp.settings import CorpusConfig
-from translate_ddp.text import base_language, prefix_of
+from translate_ddp.text import base_language
 
 LEXICON_PAIRS = 20_000  # more take longer, and add rare words
 COPIES_SALT = 0x6C696E65  # keeps its draws apart from the draws of other modules
@@ -45,7 +45,9 @@ class TaggedCorpus:
 
     def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
         self._corpus, self._temperature = corpus, config.mix_temperature
-        self._prefixes = [prefix_of(tag) for tag in config.tags] or [""] * len(config.dataset)
+        self._prefixes = [f"{tag} " * bool(tag) for tag in config.tags] or [""] * len(
+            config.dataset
+        )
         self.directions = corpus.directions
         self.tags: dict[LanguagePair, tuple[int, ...]] = {}  # token ids
 
