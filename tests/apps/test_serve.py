@@ -221,7 +221,6 @@ def test_languages_are_those_of_the_model(client: Client):
     assert client.get("/health") == (200, {"status": "ok"})
     settings = client.get("/frontend/settings")[1]
     assert settings["charLimit"] == 5000 and settings["language"]["target"]["code"] == "it"
-    assert settings["bidirectional"] is False
 
 
 @pytest.mark.parametrize(
@@ -376,7 +375,6 @@ def test_source_is_detected_among_those_of_the_target(many: Client):
 
 def test_source_of_two_directions_is_the_other_language_of_the_target():
     with served(FakeTranslator(directions=BOTH)) as client:
-        assert client.get("/frontend/settings")[1]["bidirectional"] is True
         for target, language in (("it", "en"), ("en-US", "it")):
             answer = client.translate("a", source="auto", target=target)
             assert answer["detectedLanguage"] == {"confidence": 0.0, "language": language}

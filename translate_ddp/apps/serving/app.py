@@ -143,10 +143,7 @@ class Service:
     async def settings(self, request: Request) -> Response:
         """The settings of LibreTranslate's page, of which clients read the limit of characters."""
         translator = self.model.translator
-        direction, codes = (
-            translator.directions[0],
-            public_codes(translator.facts.languages),
-        )
+        direction, codes = translator.directions[0], public_codes(translator.facts.languages)
         source, target = ({"code": codes[c], "name": menu_name(codes[c])} for c in direction)
         return JSONResponse(
             {
@@ -160,7 +157,6 @@ class Service:
                 "language": {"source": source, "target": target},
                 # For our page:
                 "alternatives": min(3, self.search.beam_width - 1),
-                "bidirectional": direction.reverse in translator.directions,
                 "detects": translator.facts.identifier is not None,
             }
         )
@@ -179,10 +175,8 @@ class Service:
         pairs, detected = find_directions(translator, wanted)
         protection = translator.protection.with_terms(wanted.glossary)
         seconds, count = self.limits.max_seconds, wanted.alternatives + 1
-        lines, found = (
-            defaultdict[LanguagePair, list[str]](list),
-            dict[LanguagePair, Iterator[Any]](),
-        )
+        lines = defaultdict[LanguagePair, list[str]](list)
+        found = dict[LanguagePair, Iterator[Any]]()
         for document, pair in zip(wanted.documents, pairs, strict=True):
             lines[pair] += document[::2]
         try:
@@ -190,7 +184,7 @@ class Service:
                 for pair, texts in lines.items():
                     tokens = list(map(len, translator.to(*pair.reverse).encode_sources(texts)))
                     settings = Settings(translator, pair, count, wanted.markup, protection)
-                    work = self.batcher.translate(settings, texts, tokens, seconds)
+                    work = self.batcher.translate(settings, texts, tokens)
                     found[pair] = iter(await unless_disconnected(request, work))
         except QueueFull:
             headers = {"Retry-After": "1"}

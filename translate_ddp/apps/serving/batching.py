@@ -68,18 +68,17 @@ class Batcher:
         self._arrived = asyncio.Event()
 
     async def translate(
-        self, settings: Hashable, texts: Sequence[str], tokens: Sequence[int], seconds: float
+        self, settings: Hashable, texts: Sequence[str], tokens: Sequence[int]
     ) -> Found:
         """The translations of texts that have so many tokens.
 
-        The request leaves the queue if it is cancelled. Raises QueueFull, TimeoutError after
-        `seconds`, and what the translation raises.
+        The request leaves the queue if it is cancelled. Raises QueueFull, and what the translation
+        raises.
         """
         if len(self._waiting) >= self._max_waiting:
             raise QueueFull
-        async with asyncio.timeout(seconds):
-            parts = split(texts, tokens)
-            return [each for part in parts for each in await self._wait(settings, *part)]
+        parts = split(texts, tokens)
+        return [each for part in parts for each in await self._wait(settings, *part)]
 
     async def _wait(self, settings: Hashable, texts: list[str], tokens: int) -> Found:
         job = Job(texts, tokens, settings, asyncio.get_running_loop().create_future())
