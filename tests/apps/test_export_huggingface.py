@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.exports import (
-    NO_RUN,
-    trained_model,
-    validation_set,
-    with_sentencepiece,
-)
+from tests.helpers.exports import NO_RUN, trained_model, validation_set, with_sentencepiece
 from tests.helpers.texts import ODD_TEXTS, SCRIPTS
 from translate_ddp.apps.commands.export import export
 from translate_ddp.apps.exporting import huggingface_export
-from translate_ddp.apps.exporting.huggingface_export import tokenizer_json, verify_huggingface
+from translate_ddp.apps.exporting.huggingface_export import (
+    HuggingFaceEngine,
+    tokenizer_json,
+    verify_huggingface,
+)
 from translate_ddp.apps.exporting.trained_model import NotTheSame, TrainedModel, choose_sentences
 from translate_ddp.data.tokenizer import EOS, NO_EXTRA_TOKENS, UNK, train_tokenizer
 from translate_ddp.errors import UserError
@@ -60,6 +59,9 @@ def test_generate_translates_as_the_model(exported: Path, trained: Path):
         assert ids.tolist() == [2, *best.ids]
         (decoded,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
         assert decoded == model.facts.tokenizer.decode([best.ids])[0]
+    sources = [[], *sentences.sources, []]
+    ours = model.engine().translate(sources, NBestConfig(1))
+    assert HuggingFaceEngine(transformers, exported).translate(sources, NBestConfig(1)) == ours
 
 
 def test_folder_lacks_and_adds_no_tensor(exported: Path):

@@ -64,6 +64,7 @@ class CTranslate2Engine:
             self._translator = library.Translator(
                 str(folder),
                 device,
+                device_index=torch.cuda.current_device() if device == "cuda" else 0,
                 compute_type=compute_type,
                 inter_threads=1 if device == "cuda" else threads,
                 intra_threads=1,

@@ -108,14 +108,18 @@ def _score(shards: Sequence[dict[int, Decoded]], data: PreparedData) -> Validati
         found[pair] = {"loss": loss} | score_texts(*texts, pair.tgt)
         if data.facts.identifier:
             languages = [row.language for row in part if row.prediction]
-            others = sum(language not in ("", pair.tgt) for language in languages)
-            found[pair][OFF_TARGET] = others / max(len(languages), 1)
+            found[pair][OFF_TARGET] = off_target(languages, pair.tgt)
     if len(found) == 1:
         return Validation(*found.values(), predictions=predictions)
     names = dict.fromkeys(name for scores in found.values() for name in scores)
     means = {name: fmean(s[name] for s in found.values() if name in s) for name in names}
     own = {f"{pair}/{name}": s for pair, scores in found.items() for name, s in scores.items()}
     return Validation(means | own, predictions)
+
+
+def off_target(languages: Sequence[str], target: str) -> float:
+    """The share of these identified languages that are not the target; "" is unknown."""
+    return sum(each not in ("", target) for each in languages) / max(len(languages), 1)
 
 
 def samples_of(sources: Texts, references: Texts, predictions: Texts) -> list[Sample]:

@@ -375,7 +375,8 @@ class HuggingFaceEngine:
                 max_new_tokens=length_limit(len(batch[0])),  # the first is the longest
             )
             for row, ids in zip(rows, target_BT[:, 1:].tolist(), strict=True):
-                ids = ids[: min([*ids, EOS].index(EOS), length_limit(len(sources[row])))]
+                length = len(sources[row])
+                ids = ids[: min([*ids, EOS].index(EOS), length_limit(length))] if length else []
                 found[row] = [Hypothesis(until_repetition(ids), None)]  # where a search ends
             on_done(len(rows))
         return found

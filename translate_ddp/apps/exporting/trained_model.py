@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import accumulate, chain, cycle, groupby, pairwise
+from itertools import chain, cycle, groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,6 +28,7 @@ from translate_ddp.training.metrics import bleu_signature, compare_systems, scor
 from translate_ddp.training.open_checkpoint import saved_model
 from translate_ddp.training.run_info import describe_sizes
 from translate_ddp.training.state import RunState
+from translate_ddp.training.validation import validation_rows
 
 MIN_POSITIONS = 1025  # CTranslate2 truncates its sources to 1,024 tokens unless asked for more
 RANDOM_SENTENCES, RANDOM_TOKENS, LONGEST_PAIRS = 200, 40, 2
@@ -76,7 +77,8 @@ class TrainedModel:
     @property
     def positions(self) -> int:
         """Maximum tokens of a side in formats that store a table of positions."""
-        return max(MIN_POSITIONS, length_limit(self.seq_len) + 1)
+        longest = max(self.seq_len, self.facts.longest_source)  # the latter may be of --init_from
+        return max(MIN_POSITIONS, length_limit(longest) + 1)
 
     @property
     def parameters(self) -> int:
@@ -158,8 +160,8 @@ def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
     data = find_prepared(folder, *model.state.run.identity.data_fingerprints)
     if data is None:
         return None
-    ends = accumulate(data.validation_sizes, initial=0)
-    parts = [range(start, end, len(data.facts.directions)) for start, end in pairwise(ends)]
+    found = validation_rows(data)
+    parts = [range(rows.start, rows.stop, len(found)) for rows in found.values()]
     rows = list(chain(*parts))
     return Sentences(
         f"{len(rows):,} sentences of the validation set",
@@ -167,7 +169,7 @@ def _prepared(model: TrainedModel, folder: Path) -> Sentences | None:
         [data.validation.target[row] for row in rows],
         [data.validation_sources[row] for row in rows],
         [data.validation_references[row] for row in rows],
-        dict(zip(data.facts.directions, map(len, parts), strict=True)),
+        dict(zip(found, map(len, parts), strict=True)),
     )
 
 
@@ -357,7 +359,7 @@ def _list(lines: Sequence[str]) -> str:
 
 
 def _scores(verification: Verification) -> str:
-    """The scores; of several directions, each has a further line."""
+    """The scores; of several directions their mean, and a further line for each."""
     if not verification.scores:
         return "Not measured."
     by_direction = groupby(verification.scores.items(), lambda score: score[0].rpartition("/")[0])
@@ -366,5 +368,6 @@ def _scores(verification: Verification) -> str:
         for name, scores in by_direction
     )
     others = [f"{name}: {scores}" for name, scores in others]
-    text = f"Greedy: {first}. BLEU signature: {verification.bleu_signature}"
+    name = "Greedy, the mean" if others else "Greedy"
+    text = f"{name}: {first}. BLEU signature: {verification.bleu_signature}"
     return "\n\n".join([text, *filter(None, [_list(others)])])
