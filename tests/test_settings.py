@@ -75,11 +75,7 @@ def test_value_that_cannot_be_used_is_rejected_by_name(
 
 @pytest.mark.parametrize(
     ("flags", "library"),
-    [
-        ("--tensorboard", "tensorboard"),
-        ("--tokenizer sentencepiece", "sentencepiece"),
-        ("--tokenizer sentencepiece_bpe", "sentencepiece"),
-    ],
+    [("--tensorboard", "tensorboard"), ("--tokenizer sentencepiece", "sentencepiece")],
 )
 def test_library_that_is_not_installed_is_one_error(
     flags: str, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

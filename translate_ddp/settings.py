@@ -231,7 +231,7 @@ class CorpusConfig(Checked):
         return languages_of(self.requested) or [*self.lang_src, *self.lang_tgt]
 
     @property
-    def has_several(self) -> bool:
+    def may_have_several(self) -> bool:
         """Whether the model may get more than one direction."""
         return len(self.with_reverse(self.requested)) > 1
 

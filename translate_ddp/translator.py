@@ -217,9 +217,9 @@ class Translator:
     def lang_tgt(self) -> str:
         return self.direction.tgt
 
-    def sentences(self, text: str, split: Split = "sentences") -> list[str]:
-        """The sentences of a text that are translated, or the text as one."""
-        found = self._items(text, split, "text", self.protection)
+    def sentences(self, text: str) -> list[str]:
+        """The sentences of a text that are translated."""
+        found = self._items(text, "sentences", "text", self.protection)
         return [each.restored() for each in found if isinstance(each, Line)]
 
     def _items(

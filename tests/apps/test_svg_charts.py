@@ -134,6 +134,3 @@ def test_charts_escape_all_text_and_cut_long_names():
     assert SHOWN in svg(chart).findtext("desc", "")
     assert "alert" not in re.sub("&lt;script&gt;.*?&lt;/script&gt;", "", chart)
     assert max(map(len, texts(svg(chart)))) < 60
-
-
-# --- colours ---

@@ -148,16 +148,6 @@ def test_rows_without_a_text_are_counted(trained: Path, tmp_path: Path):
     assert second == "" != first == third
 
 
-def translated(trained: Path, folder: Path, data: bytes, *flags: str) -> tuple[str, str]:
-    """What the command writes to standard output and error, given the data by a pipe."""
-    command = [sys.executable, "-m", "translate_ddp", "translate", "--model_folder", str(trained)]
-    variables = environment() | {"PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [*command, *flags], cwd=folder, env=variables, input=data, capture_output=True
-    )
-    return done.stdout.decode(), done.stderr.decode()
-
-
 INPUT = b"\xef\xbb\xbfsun\r\n\r\nfish 1\xc2\xb2"
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.corpora import write, write_parallel
-from tests.helpers.faults import Run
 from translate_ddp.data.cleaned_corpus import delete_cleaned
 from translate_ddp.errors import UserError
 from translate_ddp.runtime.run_folder import RunFolder
@@ -20,7 +19,8 @@ def test_folder_that_is_named_like_a_cleaned_corpus_is_kept(tmp_path: Path):
 @pytest.mark.parametrize("name", ["config.yaml", "validation.json", "STATUS.json", "report.html"])
 def test_folder_with_a_file_that_a_run_would_replace_is_rejected(tmp_path: Path, name: str):
     write(tmp_path / name, "mine")
-    with pytest.raises(UserError, match=f"is not the folder of a run, but holds {name}, and"):
+    message = f"is not the folder of a run, but holds {name}, and .* pass another --model_folder"
+    with pytest.raises(UserError, match=message):
         RunFolder(str(tmp_path), "token").lock(0)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -30,11 +30,3 @@ def test_folder_of_a_run_or_a_copy_of_it_is_accepted(tmp_path: Path, name: str):
     write(tmp_path / "config.yaml", "of the run")
     write(tmp_path / name, "")
     assert RunFolder(str(tmp_path), "token").lock(0) == 0
-
-
-def test_settings_file_of_the_user_in_the_model_folder_is_one_message(run: Run):
-    file = run.folder / "config.yaml"
-    write(file, "num_epochs: 1  # for a test\n")
-    output = run.start("--config", str(file)).fail()
-    assert output.count("error: ") == 1 and "pass another --model_folder" in output
-    assert file.read_text() == "num_epochs: 1  # for a test\n"

@@ -45,7 +45,6 @@ def test_two_files_are_found_under_the_usual_names_and_those_of_test_sets(
     for side, name in enumerate(names):
         texts = [pair[side] for pair in PAIRS]
         segments = "".join(f"<seg>{text}</seg>" for text in texts)
-        write(folder / name, segments if ".sgm" in name else "\n".join(texts))
         write(
             folder / re.sub("deu(?!-)", "deu_AT", name).replace("zho-CN", "zho-TW"), "other\n" * 3
         )

@@ -20,9 +20,13 @@ from tests.helpers.corpora import (
     write,
 )
 from tests.helpers.spreadsheets import Formula, Sheet, write_spreadsheet
+from translate_ddp.apps.commands.model_commands import Pairs
+from translate_ddp.apps.commands.validate import ValidateConfig, open_system
 from translate_ddp.data.inputs import read_glossary, read_sources, read_texts
+from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.settings import CorpusConfig
+from translate_ddp.spans import Protection
 
 with_calamine = pytest.mark.skipif(
     find_spec("python_calamine") is None, reason="python-calamine is not installed"
@@ -67,6 +71,14 @@ def test_sheet_is_read_as_the_same_table_in_csv(write_file: Write, tmp_path: Pat
     assert dropped == read_corpus(corpus_of(str(table), "1")).dropped == {"empty": 1}
     pattern = source.replace("pairs.", "pa*.")
     assert read(pattern) == read(table)
+
+
+@with_calamine
+def test_translations_to_compare_may_be_a_sheet(write_file: Write):
+    source = write_file("other", {"A": [["ciao"], ["mondo"]]})
+    config = ValidateConfig(compare=source)
+    pairs = Pairs(["hello", "world"], ["ciao", "mondo"], LanguagePair("en", "it"))
+    assert open_system(pairs, config, Protection()).predictions == pairs.references
 
 
 @with_calamine
@@ -154,7 +166,7 @@ def test_one_of_several_sheets_is_chosen_by_name(write_file: Write):
     assert list(read_sources(Path(f"{source}:Phrases"), "en")) == ["Good day."]
     with pytest.raises(UserError, match="has the sheets The words, Phrases: name one, as in"):
         read_sources(Path(f"{source}:Words"), "en")
-    assert read_glossary(f"{source}:Phrases", [("en", "de")]) == {"Good day.": "Guten Tag."}
+    assert read_glossary(f"{source}:Phrases", ("en", "de")) == {"Good day.": "Guten Tag."}
     assert corpus_error(source).endswith(
         f"has the sheets The words, Phrases: name one, as in {source}:Phrases."
     )

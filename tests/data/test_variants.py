@@ -29,7 +29,7 @@ def flags(tiny_run: list[str], corpus: str) -> list[str]:
 def loader_of(flags: list[str], rank: int = 0, size: int = 1) -> tuple[BatchLoader, PreparedData]:
     config = parse(flags)
     data = prepare_data(config, Path(config.checkpoint.model_folder) / "data", World())
-    return build_loader(config, data, World(rank=rank, size=size)), data
+    return build_loader(config, data, World(rank=rank, size=size), torch.float32), data
 
 
 def pairs_of(batch: Batch) -> Pairs:

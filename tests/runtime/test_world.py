@@ -28,7 +28,7 @@ def gradients(flags: list[str], world: World) -> list[dict[str, torch.Tensor]]:
     model = build_model(config, data.facts, world)
     updater = build_step(config, model, world)
     found = []
-    for step in build_loader(config, data, world):
+    for step in build_loader(config, data, world, torch.float32):
         updater.compute_gradients(step)
         named = model.named_parameters()
         found.append({name: p.grad.clone() for name, p in named if p.grad is not None})

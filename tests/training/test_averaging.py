@@ -106,7 +106,7 @@ def test_missing_and_damaged_epochs_are_left_out_with_a_message(
     first, second, last = capsys.readouterr().err.splitlines()
     assert first == f"Not in the average: epochs 1, 2, whose files are not in {copied}."
     assert damaged.name in second and "it is damaged" in second
-    assert last == "Averaged epochs: 4."
+    assert last == "Fewer than two epochs: nothing is averaged."
 
 
 def test_files_of_another_run_and_of_other_folders_are_left_out(copied: Path, tmp_path: Path):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests.helpers.commands import translate_ddp
 from tests.helpers.states import make_facts
+from translate_ddp.apps.commands.model_commands import PairsConfig, SavedModel
 from translate_ddp.data.rows import ignore_progress
 from translate_ddp.data.sources import read_pairs
 from translate_ddp.data.tokenizer import ExtraTokens, Tokenizer, train_tokenizer
@@ -157,14 +157,49 @@ def test_validation_without_a_direction_has_a_row_for_each_and_their_mean(
         foreign = 100 * sum(map(is_foreign, texts)) / len(texts)
         rows.append([float(scores[2]), float(scores[1]), foreign])
     rows.append([sum(column) / 2 for column in zip(*rows, strict=True)])
-    for language in ("en", "it"):
-        shutil.copy(both.parent / f"valid.{language}", tmp_path / f"en-it.{language}")
-    for given in ((), ("--source", str(tmp_path / "{src}-{tgt}"))):
-        printed = translate_ddp(tmp_path, "validate", *flags, *given)[1]
-        names = ("en-it, 10 sentences", "it-en, 10 sentences", "mean")
-        for name, row in zip(names, rows, strict=True):
-            (line,) = [each for each in printed.splitlines() if each.startswith(name)]
-            assert list(map(float, line.removeprefix(name).split())) == pytest.approx(row, abs=0.01)
+    printed = translate_ddp(tmp_path, "validate", *flags)[1]
+    names = ("en-it, 10 sentences", "it-en, 10 sentences", "mean")
+    for name, row in zip(names, rows, strict=True):
+        (line,) = [each for each in printed.splitlines() if each.startswith(name)]
+        assert list(map(float, line.removeprefix(name).split())) == pytest.approx(row, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("{src}-{tgt}", {}),
+        ("en-it.{src}", {"reference": "en-it.{tgt}"}),
+        ("{src}-{tgt}.{src}", {"reference": "{src}-{tgt}.{tgt}"}),
+        ("{src}-{tgt}.tsv", {}),
+        ("{src}-{tgt}.csv", {"src_column": "English", "tgt_column": "Italian"}),
+        ("en-it.it", {"reference": "en-it.en"}),
+    ],
+)
+def test_pairs_of_a_swapped_direction_are_found(
+    both: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    options: Any,
+):
+    Path(tmp_path, "en-it.csv").write_text("Italian,English\nil cane,the dog\n")
+    for ending, text in (("en", "the dog"), ("it", "il cane"), ("tsv", "the dog\til cane")):
+        Path(tmp_path, f"en-it.{ending}").write_text(f"{text}\n")
+    monkeypatch.chdir(tmp_path)
+    model, config, saved = Translator.open(str(both)), PairsConfig(source, **options), SavedModel()
+    swapped = config.read_for(model.to("en"), saved)
+    assert swapped == (["il cane"], ["the dog"], model.to("en").direction)
+    if "{" in source:  # otherwise the user has chosen the files
+        assert config.read_for(model.to("it"), saved)[:2] == (swapped[1], swapped[0])
+
+
+def test_glossary_is_for_one_direction(both: Path, tmp_path: Path):
+    (tmp_path / "terms.tsv").write_text("en\tit\nsun\tmulta\n")
+    flags = ("--model_folder", str(both), "--glossary", str(tmp_path / "terms.tsv"))
+    code, printed = translate_ddp(tmp_path, "serve", "--port", "0", *flags)
+    assert code == 2 and "--glossary is for models of one direction" in printed
+    code, printed = translate_ddp(tmp_path, "validate", *flags)
+    assert code == 0 and " terms of the sources are in " in printed and "it-en" not in printed
 
 
 def test_info_names_both_directions_and_their_tags(both: Path):

@@ -173,6 +173,13 @@ def test_newest_and_best_epoch_are_verified_once_each(
     assert verified == ["epoch_0003"]
 
 
+@pytest.mark.parametrize("basename", ["run_step_2", "my_epoch_1x"])
+def test_name_of_a_run_may_look_like_a_step_or_an_epoch(tmp_path: Path, basename: str):
+    store = CheckpointStore(CheckpointConfig(str(tmp_path), basename))
+    path = store.save(make_state(1), epoch=1)
+    assert [each.path for each in select_path(tmp_path)] == [path]
+
+
 def test_full_disk_is_reported_and_loses_nothing(store: CheckpointStore):
     before = store.save(make_state(1))
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -213,8 +220,10 @@ def test_checkpoint_cannot_run_code(tmp_path: Path):
     pickled.write_bytes(pickle.dumps(Payload(canary)))
     for path in (saved, pickled):
         for mapped in (False, True):
-            with pytest.raises(UserError, match=f"{path} is not a checkpoint of translate_ddp"):
+            expected = f"{path} is not a checkpoint of translate_ddp"
+            with pytest.raises(UserError, match=expected) as raised:
                 load(path, mapped=mapped)
+            assert "weights_only" not in str(raised.value) and "\x1b" not in str(raised.value)
     assert not canary.exists()
 
 

@@ -50,7 +50,6 @@ def help_of(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
     ("flags", "code", "message"),
     [
         (["--help"], 0, ""),
-        (["--version"], 0, ""),
         (["--lr", "nope"], 2, "--lr"),
         (["--best_metric", "f1"], 2, "error: There is no validation metric 'f1' for"),
     ],
@@ -226,6 +225,7 @@ def assert_reads_back(config: Config, file: Path) -> None:
     [
         [],
         ["--preset", "base", "--lr", "1e-5", "--deterministic"],
+        ["--dataset", "a", "b", "--dataset_weight", "0.5", "2.5", "--tags", "", "<bt>"],
         ["--dataset", "a b: 'c' #é", "--lang_src", "no", "--preload", ""],
         ["--wandb_group=-x", "--timeout_minutes", "inf", "--clip_grad_norm", "inf"],
     ],

@@ -1,10 +1,8 @@
 """Weights and tags of several datasets, in a run and in YAML files."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from config import parse
 from tests import faults
@@ -54,13 +52,3 @@ def test_flags_and_yaml_files_give_the_same_tags_and_directions(tmp_path: Path):
     flags = ["--tags", "", "<bt>", "--directions", "en", "de", "de", "en"]
     assert parse([*write_settings(tmp_path), *flags]).corpus == given.corpus
     assert list(map(list, given.corpus.directions)) == pairs
-
-
-@pytest.mark.parametrize("settings", [{}, {"dataset_weight": WEIGHTS, "tags": ["", "<bt>"]}])
-def test_written_settings_read_back_equal(tmp_path: Path, settings: dict[str, object]):
-    config = parse(write_settings(tmp_path, **settings))
-    path = tmp_path / "written.yaml"
-    path.write_text(config.to_yaml())
-    assert replace(parse(["--config", str(path)]), run=config.run) == config
-    written = yaml.safe_load(path.read_text())
-    assert {name: written[name] for name in settings} == settings

@@ -47,10 +47,8 @@ def test_scores_equal_those_of_sacrebleu_and_counts_by_hand():
     assert bleu_signature("it").startswith("nrefs:1|case:mixed|eff:no|tok:13a")
 
 
-def test_perfect_and_empty_predictions():
+def test_empty_predictions():
     references = ["the cat sat on the mat", "and it was so warm"]
-    perfect = score_texts(["", ""], references, references, "it")
-    assert perfect["BLEU"] == pytest.approx(100) and perfect["wer"] == 0
     empty = score_texts(["", ""], ["", ""], references, "it")
     assert empty["BLEU"] == 0 and empty["cer"] == 1
 

@@ -156,7 +156,6 @@ def test_resume_on_a_gpu_is_exact_only_if_the_run_was_always_deterministic():
     [
         (["--lang_tgt", "de"], "languages: en-it in the checkpoint, en-de now"),
         (["--vocab_size", "301"], "vocab_size: 300 in the checkpoint, 301 now"),
-        (["--tokenizer", "word"], "tokenizer: bpe in the checkpoint, word now"),
         (["--tokenizer_file", "{other}"], "--tokenizer_file: {} in the checkpoint, {} now"),
     ],
 )

@@ -173,15 +173,6 @@ def test_settings_of_a_record_are_text(tmp_path: Path, text: str, settings: dict
     assert (record.settings, record.problems) == (settings, [])
 
 
-def test_absent_files_are_empty_but_metrics_are_required(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        read_run(tmp_path)
-    write_metrics(tmp_path, [])
-    record = read_run(tmp_path)
-    assert not record.curves and not record.launches and record.validation is None
-    assert not record.status and not record.settings and not record.problems
-
-
 def test_a_page_is_made_without_torch(tmp_path: Path):
     # Importing it takes seconds, in a process beside the training.
     write_run(tmp_path, epochs=1)

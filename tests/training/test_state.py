@@ -59,8 +59,6 @@ def test_missing_part_is_named(part: str):
         ("position", [1]),
         ("position", {"epoch": "one"}),
         ("position", {"epoch": 1, "unknown": 2}),
-        ("run", {}),
-        ("run", "text"),
         ("run", {name: value for name, value in RUN.items() if name != "config"}),
         ("run", RUN | {"identity": {}}),
         ("run", RUN | {"run_id": 1}),

@@ -172,7 +172,7 @@ def test_micro_batch_with_simcut_holds_half_of_the_pairs(tmp_path: Path):
     for further in ([], SIMCUT):
         config = parse([*flags, *further])
         data = prepare_data(config, tmp_path / "data", World())
-        loader = build_loader(config, data, World())
+        loader = build_loader(config, data, World(), torch.float32)
         passes = [batch.source_BS for step in loader for batch in step.micro_batches]
         most.append(max(source.numel() for source in passes))
     assert 150 < most[0] <= 300 and most[1] <= 150

@@ -458,7 +458,7 @@ class Cleaning:
         a source of its own (`is_own`), only the same pairs. With several, all pairs with one of its
         sentences on either side: in another direction, it is a source or a target.
         """
-        if self._config.has_several:
+        if self._config.may_have_several:
             return self._drop_sentences(held_out, ALSO_IN_VALIDATION)
         (records,) = held_out
         column = "pair" if is_own and self._config.clean == "none" else "source"

@@ -4,7 +4,7 @@ Unlike in training, a line that is not UTF-8 is an error: it would be missing in
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -119,10 +119,10 @@ def read_given_pairs(
     return [src or "" for *_, src, _ in found], [tgt or "" for *_, tgt in found]
 
 
-def read_glossary(name: str, directions: Sequence[Languages]) -> dict[str, str]:
-    """The terms of a table, and their translations: the columns of a direction, or the only two.
+def read_glossary(name: str, languages: Languages) -> dict[str, str]:
+    """The terms of a table, and their translations: the columns of the languages, or the only two.
 
-    The first direction counts that the table has. Raises UserError if the file is unusable.
+    Raises UserError if the file is unusable.
     """
     path, sheet = _file_and_sheet(Path(name))
     try:
@@ -131,13 +131,13 @@ def read_glossary(name: str, directions: Sequence[Languages]) -> dict[str, str]:
         check_file(path)
         if not is_table(path):
             return terms_of("\n".join(map(str, read_sources(path, ""))))
-        for languages in (*directions, ("", "")):  # then, a first row `IT, IT` has terms
-            rows = table_rows(path, Wanted(("src", "tgt"), languages, ("", "")), sheet)
+        for named in (languages, ("", "")):  # without names, a first row `IT, IT` has terms
+            rows = table_rows(path, Wanted(("src", "tgt"), named, ("", "")), sheet)
             with suppress(NoSuchPair):
                 found = _checked(rows.read(ignore_progress), rows.remarks)
                 pairs = ([normalize(text or "") for text in pair] for pair in found)
                 return terms_of("\n".join(map("\t".join, pairs)))
-        error = f"it has no columns {' and '.join(directions[0])}. Name two columns so."
+        error = f"it has no columns {' and '.join(languages)}. Name two columns so."
     except UserError as caught:
         error = str(caught).removeprefix(f"{path} ")
     raise UserError(f"--glossary {name} cannot be used: {error}")

@@ -62,7 +62,7 @@ def choose_extra_tokens(config: Config, known: ModelFacts | None) -> ExtraTokens
         extra = ExtraTokens(SPAN_TOKENS * has_spans)
     else:
         extra = known.extra
-    if not (corpus.has_several or extra.num_tags):
+    if not (corpus.may_have_several or extra.num_tags):
         return extra
     directions = corpus.with_reverse(corpus.requested)
     return ExtraTokens.of([target for _, target in directions], extra)

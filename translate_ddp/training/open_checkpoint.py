@@ -187,8 +187,8 @@ def open_checkpoint(store: CheckpointStore, preload: str, average: int) -> tuple
     if ends_epoch:
         used.append(replace(selected, epoch=state.position.epoch))
     _report(*skipped)
-    if not used:
-        _report("No epoch has ended: nothing is averaged.")
+    if len(used) < 2:
+        _report("Fewer than two epochs: nothing is averaged.")
         return state, selected.path
     # Not mapped: the file may be deleted while the state is used.
     newest = state if ends_epoch else load(used[-1].path)

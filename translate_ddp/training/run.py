@@ -400,7 +400,7 @@ def build_loader(
     config: Config,
     data: PreparedData,
     world: World,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype,
     state: RunState | None = None,
 ) -> BatchLoader:
     """The loader of this rank's shard of every step, for layers that compute in `dtype`.

@@ -100,9 +100,9 @@ class ProtectionConfig:
     def __post_init__(self) -> None:
         Protection([*filter(None, [self.protect])])
 
-    def create(self, *directions: tuple[str, str]) -> Protection:
-        """For these directions. Raises UserError if the glossary cannot be used."""
-        terms = read_glossary(self.glossary, directions) if self.glossary else {}
+    def create(self, languages: tuple[str, str]) -> Protection:
+        """For this direction. Raises UserError if the glossary cannot be used."""
+        terms = read_glossary(self.glossary, languages) if self.glossary else {}
         return Protection([*filter(None, [self.protect])], terms)
 
 
@@ -195,26 +195,25 @@ class PairsConfig:
         if (self.src_column or self.tgt_column) and (self.reference or not self.source):
             raise ValueError("--src_column and --tgt_column are for a --source with both sides.")
 
-    def read(self, languages: LanguagePair, named: LanguagePair) -> Pairs:
-        """The pairs of `source`, or of it and `reference`, whose names have the languages `named`.
-
-        Raises UserError if they cannot be used.
-        """
+    def read(self, languages: LanguagePair) -> Pairs:
+        """The pairs of `source`, or of it and `reference`. Raises UserError if unusable."""
         options = SourceOptions(self.src_column, self.tgt_column, quoting=self.quoting)
-        source, reference = map(named.fill, (self.source, self.reference))
+        source, reference = map(languages.fill, (self.source, self.reference))
         sides = read_given_pairs(source, reference, languages, options)
         sources, references = (list(map(normalize, side)) for side in sides)
         return Pairs(sources, references, languages)
 
     def read_for(self, translator: Translator, saved: SavedModel) -> Pairs:
         """The given pairs, or the validation set of the model's training. Raises UserError."""
-        direction = named = translator.direction
+        direction = translator.direction
         if not self.source:
             return from_training(saved, translator)
-        if translator.has_state:  # swapped pairs are in the files of their own direction
+        if translator.has_state and "{" in self.source:
             corpus = CorpusConfig.of(translator.state.run.config["corpus"])
-            named = direction if direction in corpus.requested else direction.reverse
-        return self.read(direction, named)
+            if direction not in corpus.requested:  # its pairs are in files of the other direction
+                targets, sources, _ = self.read(direction.reverse)
+                return Pairs(sources, targets, direction)
+        return self.read(direction)
 
 
 def from_training(saved: SavedModel, translator: Translator) -> Pairs:

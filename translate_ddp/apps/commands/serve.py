@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 
 from translate_ddp.apps.commands.model_commands import (
     EngineConfig,
@@ -11,7 +12,7 @@ from translate_ddp.apps.commands.model_commands import (
 )
 from translate_ddp.apps.serving.batching import LimitsConfig
 from translate_ddp.console import print_line
-from translate_ddp.errors import cleanup, import_optional
+from translate_ddp.errors import UserError, cleanup, import_optional
 from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.settings import Checked, Split, at_least, between, setting
 from translate_ddp.translator import Translator
@@ -53,10 +54,14 @@ def run(config: ServeConfig) -> None:
 
     bound = listen(config.host, config.port)  # before the model is opened, which takes seconds
 
+    create_protection = cache(config.protection.create)  # a pipe is read once
+
     def open_model() -> Translator:
         with cleanup:  # deletes the files of a converted model, which is in memory
             model = config.saved.open(config.split, config.engine)
-            model.protection = config.protection.create(*model.directions)
+            if config.protection.glossary and model.facts.has_several:
+                raise UserError("--glossary is for models of one direction: send it with requests.")
+            model.protection = create_protection(model.directions[0])
             return model
 
     model = ServedModel(config.saved.path, open_model, report)

@@ -24,8 +24,6 @@ from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, all_settings
 from translate_ddp.training.metrics import find_metric
 
-Settings = dict[str, Any]
-
 
 def run(arguments: Sequence[str]) -> None:
     """Train as the command line says. It is read before torch is imported, which takes seconds."""
@@ -106,7 +104,7 @@ def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
         return parser.parse_args([])
 
 
-def read_yaml(path: Path) -> Settings:
+def read_yaml(path: Path) -> dict[str, Any]:
     """The file's settings, as text.
 
     Raises UserError if the file cannot be read or does not map names to values.
@@ -133,7 +131,7 @@ def read_yaml(path: Path) -> Settings:
     return settings
 
 
-def as_flags(path: Path, settings: Settings) -> list[str]:
+def as_flags(path: Path, settings: dict[str, Any]) -> list[str]:
     """The settings of a file as flags. Raises UserError if one is unknown or no plain value."""
     defaults = {name: each.default for name, each in all_settings().items() if name != "config"}
     flags: list[str] = []

@@ -23,13 +23,14 @@ from translate_ddp.apps.commands.model_commands import (
 )
 from translate_ddp.console import counted, number, print_line
 from translate_ddp.data.inputs import read_texts
+from translate_ddp.data.readers.spreadsheet import is_spreadsheet
 from translate_ddp.data.readers.streams import spooled
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search_options import SearchConfig
 from translate_ddp.runtime.device import FREE_MEMORY, explain_out_of_memory
 from translate_ddp.runtime.files import check_new, publish_output
-from translate_ddp.spans import Glossary
+from translate_ddp.spans import Glossary, Protection
 from translate_ddp.text import (
     lower,
     normalize,
@@ -45,7 +46,7 @@ from translate_ddp.training.metrics import (
     score_texts,
     with_units,
 )
-from translate_ddp.training.validation import samples_of
+from translate_ddp.training.validation import off_target, samples_of
 from translate_ddp.translator import Translator
 
 # Functions of a source and its language.
@@ -96,6 +97,7 @@ class ValidateConfig(PairsConfig):
         """Whether all directions of the model are scored: it has several, and none is chosen."""
         of_one = self.hypothesis or self.output or self.compare or self.perturbed
         given = self.direction != DirectionConfig() or (self.source and "{" not in self.source)
+        given = given or self.protection.glossary
         return translator.facts.has_several and not of_one and not given
 
 
@@ -119,14 +121,14 @@ def run(config: ValidateConfig) -> None:
         check_new(Path(config.output))
     translator = config.direction.choose(config.saved.open()) if config.needs_model else None
     if translator is None:
-        pairs = config.read(config.languages, config.languages)
+        pairs = config.read(config.languages)
     elif config.is_of_all(translator):
         return print_line("\n".join(report_all(translator, config)))
     else:
         pairs = config.read_for(translator, config.saved)
     protection = config.protection.create(pairs.languages)
     # First: what is compared may not be usable, and translating takes long.
-    baseline = open_system(config.compare, pairs, config.search) if config.compare else None
+    baseline = open_system(pairs, config, protection) if config.compare else None
     if config.hypothesis:
         system = from_hypothesis(config.hypothesis, pairs)
     else:
@@ -149,10 +151,13 @@ def run(config: ValidateConfig) -> None:
             print_line(line)
 
 
-def open_system(path: str, pairs: Pairs, search: SearchConfig) -> System:
-    """A model's translations, if the path is a folder or a checkpoint; else the file's."""
-    if Path(path).is_dir() or zipfile.is_zipfile(spooled(Path(path))):
-        found = from_model(Translator.open(path).to(*pairs.languages.reverse), pairs, search)
+def open_system(pairs: Pairs, config: ValidateConfig, protection: Protection) -> System:
+    """Of --compare: a model's translations, if it is a folder or a checkpoint; else the file's."""
+    path, file = config.compare, spooled(Path(config.compare))
+    if file.is_dir() or (zipfile.is_zipfile(file) and not is_spreadsheet(file)):
+        translator = Translator.open(path).to(*pairs.languages.reverse)
+        translator.protection = protection
+        found = from_model(translator, pairs, config.search)
         return found._replace(name=f"{path} ({found.name})")  # both may be of the same epoch
     return from_hypothesis(path, pairs)
 
@@ -234,7 +239,7 @@ def describe_terms(system: System, pairs: Pairs, glossary: Glossary) -> str:
 def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
     """The scores of each direction and their mean, and BLEU's signatures, as lines."""
     rows, identifier = dict[str, list[float]](), translator.facts.identifier
-    translator.protection = config.protection.create(*translator.directions)
+    translator.protection = config.protection.create(translator.directions[0])
     for direction in translator.directions:
         model = translator.to(*direction.reverse)
         pairs = config.read_for(model, config.saved)
@@ -242,9 +247,8 @@ def report_all(translator: Translator, config: ValidateConfig) -> Iterator[str]:
         system = from_model(model, pairs, config.search)
         row = [system.scores["chrf"], system.scores["BLEU"]]
         if identifier:
-            ids = model.tokenizer.encode(system.predictions)
-            wrong = sum(each not in ("", direction.tgt) for each in identifier.identify(ids))
-            row.append(100 * wrong / max(1, sum(map(bool, ids))))
+            ids = model.tokenizer.encode([*filter(None, system.predictions)])
+            row.append(100 * off_target(identifier.identify(ids), direction.tgt))
         rows[f"{direction}, {counted(len(pairs.references), 'sentence')}"] = row
     rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
     width = max(map(len, rows))

@@ -15,7 +15,7 @@ import torch
 
 from translate_ddp.apps.inspecting.text_statistics import TextStatistics, measure
 from translate_ddp.console import print_line
-from translate_ddp.data.batches import Step, padding_share
+from translate_ddp.data.batches import BatchLoader, Step, padding_share
 from translate_ddp.data.cleaned_corpus import CleanedCorpus, Report
 from translate_ddp.data.cleaning import DUPLICATE, LABELS, NEAR_DUPLICATE, NO_LABEL, REASONS
 from translate_ddp.data.corpus import clean_corpus
@@ -32,7 +32,7 @@ from translate_ddp.runtime.launch import ONE_PROCESS
 from translate_ddp.runtime.world import World
 from translate_ddp.settings import Config, CorpusConfig, MixConfig
 from translate_ddp.training.run import build_loader, build_model, build_step
-from translate_ddp.training.run_info import precision
+from translate_ddp.training.run_info import count_parameters, precision
 
 SAMPLE_PAIRS = 200_000
 VALIDATION_PAIRS = 10_000  # at most, in the coverage
@@ -233,7 +233,8 @@ def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: 
     data = PreparedData(dataset, dataset, [], [], facts, {}, "", "", blocks, [], folder)
     model = build_model(config, facts, world)
     optimizer_step = build_step(config, model, world)
-    lengths, endless = Lengths.of(dataset), _endless_steps(config, data, world)
+    loader = build_loader(config, data, world, model.dtype)
+    lengths, endless = Lengths.of(dataset), _endless_steps(loader)
     print_line(f"Measuring training steps for {seconds:g} s.", sys.stderr)
     optimizer_step(next(endless), 0).loss.item()  # the first one also allocates and compiles
     began, passed, tokens, steps = time.monotonic(), 0.0, 0, 0
@@ -247,14 +248,13 @@ def measure_pace(vocabulary: Vocabulary, config: Config, folder: Path, seconds: 
     return Pace(
         tokens / passed,
         steps,
-        sum(parameter.numel() for parameter in model.parameters()),
+        count_parameters(model),
         threads if device.type == "cpu" else describe_device(device),
         precision(model),
     )
 
 
-def _endless_steps(config: Config, data: PreparedData, world: World) -> Iterator[Step]:
-    loader = build_loader(config, data, world)
+def _endless_steps(loader: BatchLoader) -> Iterator[Step]:
     for epoch in count():
         loader.sampler.set_epoch(epoch)
         yield from loader
