@@ -127,7 +127,7 @@ def test_what_the_library_cannot_do_is_one_error(exported: Path, trained: Path):
         engine.translate([[5]], NBestConfig(temperature=1.0))
     engine.translate([[5] * 502], GREEDY)  # 2 x 502 + 20 tokens, and the start
     longer = replace(model.facts, longest_source=800)  # of the run that this one began with
-    assert replace(model, state=replace(model.state, facts=longer)).positions == 2 * 800 + 21
+    assert replace(model, state=replace(model.state, facts=longer)).positions == 2 * 801 + 21
     for call in (lambda ids: engine.translate(ids, GREEDY), lambda ids: engine.log_probs(ids, ids)):
         with pytest.raises(UserError, match="1,025 positions a side: split it"):
             call([[5] * 1025])

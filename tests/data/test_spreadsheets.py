@@ -75,8 +75,8 @@ def test_sheet_is_read_as_the_same_table_in_csv(write_file: Write, tmp_path: Pat
 
 @with_calamine
 def test_translations_to_compare_may_be_a_sheet(write_file: Write):
-    source = write_file("other", {"A": [["ciao"], ["mondo"]]})
-    config = ValidateConfig(compare=source)
+    source = write_file("other", {"A": [["ciao"], ["mondo"]], "B": [["x"]]})
+    config = ValidateConfig(compare=f"{source}:A")
     pairs = Pairs(["hello", "world"], ["ciao", "mondo"], LanguagePair("en", "it"))
     assert open_system(pairs, config, Protection()).predictions == pairs.references
 

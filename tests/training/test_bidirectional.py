@@ -171,7 +171,7 @@ def test_validation_without_a_direction_has_a_row_for_each_and_their_mean(
         ("en-it.{src}", {"reference": "en-it.{tgt}"}),
         ("{src}-{tgt}.{src}", {"reference": "{src}-{tgt}.{tgt}"}),
         ("{src}-{tgt}.tsv", {}),
-        ("{src}-{tgt}.csv", {"src_column": "English", "tgt_column": "Italian"}),
+        ("{src}-{tgt}.csv", {}),
         ("en-it.it", {"reference": "en-it.en"}),
     ],
 )
@@ -189,6 +189,9 @@ def test_pairs_of_a_swapped_direction_are_found(
     model, config, saved = Translator.open(str(both)), PairsConfig(source, **options), SavedModel()
     swapped = config.read_for(model.to("en"), saved)
     assert swapped == (["il cane"], ["the dog"], model.to("en").direction)
+    columns = PairsConfig("{src}-{tgt}.csv", src_column="Italian", tgt_column="English")
+    with pytest.raises(UserError, match="need the name of one --source"):
+        columns.read_for(model.to("en"), saved)
     if "{" in source:  # otherwise the user has chosen the files
         assert config.read_for(model.to("it"), saved)[:2] == (swapped[1], swapped[0])
 

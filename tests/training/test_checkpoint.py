@@ -173,7 +173,7 @@ def test_newest_and_best_epoch_are_verified_once_each(
     assert verified == ["epoch_0003"]
 
 
-@pytest.mark.parametrize("basename", ["run_step_2", "my_epoch_1x"])
+@pytest.mark.parametrize("basename", ["run_step_2", "my_epoch_1"])
 def test_name_of_a_run_may_look_like_a_step_or_an_epoch(tmp_path: Path, basename: str):
     store = CheckpointStore(CheckpointConfig(str(tmp_path), basename))
     path = store.save(make_state(1), epoch=1)

@@ -56,6 +56,7 @@ class CTranslate2Engine:
         self.fingerprint = f"{fingerprint} {compute_type} {device} {library.__version__}"
         self.device = torch.device(device)
         self.max_tokens = default_max_tokens(self.device)
+        is_torch_on_gpu = device == "cuda" and torch.cuda.is_available()  # else, on the first one
         try:
             # Tags of languages are in the source vocabulary only; without them, one is shared.
             shared, source = (folder / f"{name}_vocabulary.json" for name in ("shared", "source"))
@@ -64,7 +65,7 @@ class CTranslate2Engine:
             self._translator = library.Translator(
                 str(folder),
                 device,
-                device_index=torch.cuda.current_device() if device == "cuda" else 0,
+                device_index=torch.cuda.current_device() if is_torch_on_gpu else 0,
                 compute_type=compute_type,
                 inter_threads=1 if device == "cuda" else threads,
                 intra_threads=1,

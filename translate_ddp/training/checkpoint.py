@@ -379,7 +379,7 @@ def select_path(path: Path) -> Checkpoints:
     if not path.is_dir():
         return [Checkpoint(path, step=0, epoch=None)]  # its name may be any
     found = [parsed for file in path.glob("*.pt") if (parsed := parse_name(file))]
-    basenames = {re.sub(r"(_epoch_\d+)?_step_\d+-\w+\.pt$", "", each.path.name) for each in found}
+    basenames = {re.sub(r"(_epoch_\d{4,})?_step_\d{8,}-.*", "", each.path.name) for each in found}
     if len(basenames) != 1:
         number = f"the checkpoints of {len(basenames)} runs" if basenames else "no checkpoint"
         raise UserError(f"The folder {path} holds {number}: pass a file, or the folder of a run.")

@@ -208,9 +208,11 @@ class PairsConfig:
         direction = translator.direction
         if not self.source:
             return from_training(saved, translator)
-        if translator.has_state and "{" in self.source:
+        if translator.has_state and direction.fill(self.source) != self.source:
             corpus = CorpusConfig.of(translator.state.run.config["corpus"])
             if direction not in corpus.requested:  # its pairs are in files of the other direction
+                if self.src_column or self.tgt_column:
+                    raise UserError("--src_column and --tgt_column need the name of one --source.")
                 targets, sources, _ = self.read(direction.reverse)
                 return Pairs(sources, targets, direction)
         return self.read(direction)

@@ -25,6 +25,7 @@ from translate_ddp.console import counted, number, print_line
 from translate_ddp.data.inputs import read_texts
 from translate_ddp.data.readers.spreadsheet import is_spreadsheet
 from translate_ddp.data.readers.streams import spooled
+from translate_ddp.data.sources import name_and_split
 from translate_ddp.directions import LanguagePair
 from translate_ddp.errors import UserError
 from translate_ddp.modeling.search_options import SearchConfig
@@ -81,7 +82,7 @@ class ValidateConfig(PairsConfig):
         if self.hypothesis and self.perturbed:
             raise ValueError("--perturbed needs a model: omit --hypothesis.")
         check_lines(self.output)
-        if self.compare and not Path(self.compare).exists():
+        if self.compare and not Path(name_and_split(self.compare)[0]).exists():
             raise ValueError(f"--compare {self.compare} does not exist: pass a model or a file.")
 
     @property

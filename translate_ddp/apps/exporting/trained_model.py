@@ -71,14 +71,13 @@ class TrainedModel:
 
     @property
     def seq_len(self) -> int:
-        """Maximum tokens of a sentence in training, [EOS] included."""
-        return self.config["batches"]["seq_len"]
+        """Maximum tokens of a sentence, [EOS] included, in the training or that of --init_from."""
+        return max(self.config["batches"]["seq_len"], self.facts.longest_source + 1)
 
     @property
     def positions(self) -> int:
         """Maximum tokens of a side in formats that store a table of positions."""
-        longest = max(self.seq_len, self.facts.longest_source)  # the latter may be of --init_from
-        return max(MIN_POSITIONS, length_limit(longest) + 1)
+        return max(MIN_POSITIONS, length_limit(self.seq_len) + 1)
 
     @property
     def parameters(self) -> int:
