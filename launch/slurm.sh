@@ -43,7 +43,7 @@ srun "${cpus[@]}" python launch/torchrun.py \
     --signals-to-handle=SIGTERM,SIGINT,SIGUSR1,SIGUSR2 \
     train.py "$@" || code=$?
 
-# torchrun exits with 1 for a stopped and for a failed run; STATUS.json distinguishes them. An
+# The exit code of torchrun does not tell a stopped run from a failed one; STATUS.json does. An
 # unchanged one is of an earlier start. Its time is not compared: clocks of hosts differ.
 after=$(cat "$status" 2>/dev/null || true)
 state=

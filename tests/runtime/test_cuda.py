@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -56,10 +55,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the prepared demo."""
     if not num_gpus():  # before a CPU trains for tests that are then skipped
         pytest.skip("needs 1 GPU(s), torch sees 0")
-    if find_spec("datasets") is None:
-        if not (data := ROOT / "weights/data").is_dir():
-            pytest.skip(f"needs the library datasets, or a prepared corpus in {data}")
-        return data
     folder = tmp_path_factory.mktemp("prepared")
     train(folder, "--max_steps", "1")
     return folder / "data"

@@ -52,8 +52,8 @@ class TranslateConfig:
     lines: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Texts to translate; if there are none, the lines of standard input."""
     input: str = ""
-    """File or pipe to translate: text, .jsonl .json .csv .tsv .tmx .sgm (.gz .zst .xz of them) or
-    .parquet; -: standard input."""
+    """File or pipe to translate: text, .jsonl .json .csv .tsv .tmx .sgm (.gz .zst .xz of them),
+    .parquet, .xlsx, .ods, .html, .md; -: standard input."""
     output: str = ""
     """New file for the translations of --input; '' or -: standard output. All GPUs, or the ranks of
     torchrun, divide the work. The same command continues an interrupted one."""
