@@ -49,6 +49,7 @@ class LanguagesBenchmark(Settings):
     alone: tuple[str, ...] = (
         "1000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 1000",
         "2000 --preset small --num_epochs 40 --dropout 0.3 --vocab_size 2000",
+        "few-4096 --preset few --batch_tokens 4096",
         "few --preset few",
     )
     """Settings of models of one direction: a name, then flags of train.py."""

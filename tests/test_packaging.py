@@ -191,12 +191,12 @@ def path_of(name: str) -> Path:
 
 # Upper limits of lines that are not blank. They only go down: an addition takes something out.
 LIMITS = {
-    ("translate_ddp", "config.py", "train.py"): 22_122,
-    ("tests",): 22_994,
+    ("translate_ddp", "config.py", "train.py"): 22_118,
+    ("tests",): 22_984,
     ("lab",): 738,  # with about 80 that a student writes
     ("benchmarks", "tools"): 3_700,
 }
-LONGEST_PATH, LONGEST_FUNCTION = 3_037, 60  # all lines
+LONGEST_PATH, LONGEST_FUNCTION = 3_036, 60  # all lines
 
 
 @pytest.mark.parametrize("names", LIMITS)

@@ -36,10 +36,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.3,
         "schedule": "linear",
     },
-    # Fewer than 10,000 pairs: as small; first, each pair teaches both directions. Fewer steps need
-    # more decay: in how many epochs weights forget should not depend on the size of a corpus (Wang
-    # and Aitchison 2025).
-    "few": SMALL | {"swap_epochs": 30, "weight_decay": 2.0},
+    # Fewer than 10,000 pairs: as small; first, each pair teaches both directions. An epoch has few
+    # steps, so they are smaller, and have more decay: in how many epochs weights forget should not
+    # depend on the size of a corpus (Wang and Aitchison 2025).
+    "few": SMALL | {"swap_epochs": 30, "weight_decay": 2.0, "batch_tokens": 2048},
     # Fewer than 100,000 pairs, on a CPU or any GPU: a small model and vocabulary, much dropout,
     # long training.
     "small": SMALL,
