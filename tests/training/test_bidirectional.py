@@ -190,7 +190,7 @@ def test_pairs_of_a_swapped_direction_are_found(
     swapped = config.read_for(model.to("en"), saved)
     assert swapped == (["il cane"], ["the dog"], model.to("en").direction)
     columns = PairsConfig("{src}-{tgt}.csv", src_column="Italian", tgt_column="English")
-    with pytest.raises(UserError, match="need the name of one --source"):
+    with pytest.raises(UserError, match="without {src} and {tgt} in this direction: it-en"):
         columns.read_for(model.to("en"), saved)
     if "{" in source:  # otherwise the user has chosen the files
         assert config.read_for(model.to("it"), saved)[:2] == (swapped[1], swapped[0])

@@ -45,9 +45,8 @@ class TaggedCorpus:
 
     def __init__(self, corpus: CleanedCorpus, config: CorpusConfig) -> None:
         self._corpus, self._temperature = corpus, config.mix_temperature
-        self._prefixes = [f"{tag} " * bool(tag) for tag in config.tags] or [""] * len(
-            config.dataset
-        )
+        tags = config.tags or [""] * len(config.dataset)
+        self._prefixes = [f"{tag} " * bool(tag) for tag in tags]
         self.directions = corpus.directions
         self.tags: dict[LanguagePair, tuple[int, ...]] = {}  # token ids
 

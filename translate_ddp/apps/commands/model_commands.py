@@ -212,7 +212,8 @@ class PairsConfig:
             corpus = CorpusConfig.of(translator.state.run.config["corpus"])
             if direction not in corpus.requested:  # its pairs are in files of the other direction
                 if self.src_column or self.tgt_column:
-                    raise UserError("--src_column and --tgt_column need the name of one --source.")
+                    needs = "need a --source without {src} and {tgt} in this direction"
+                    raise UserError(f"--src_column and --tgt_column {needs}: {direction}.")
                 targets, sources, _ = self.read(direction.reverse)
                 return Pairs(sources, targets, direction)
         return self.read(direction)
