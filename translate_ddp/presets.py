@@ -118,12 +118,16 @@ def choose_preset(
 def with_preset(config: Config, preset: str, given: Set[str]) -> Config:
     """The settings of a preset, overridden by the settings of `config` named in `given`.
 
-    Raises UserError if they do not fit together.
+    At most two thirds of the epochs swap pairs, unless `swap_epochs` is given. Raises UserError if
+    the settings do not fit together.
     """
     parts = (vars(getattr(config, part.name)) for part in fields(config))
     kept = {n: v for part in parts for n, v in part.items() if n in given}
+    values: dict[str, Any] = PRESETS[preset] | kept | {"preset": preset}
+    if "swap_epochs" in values.keys() - given:
+        values["swap_epochs"] = min(values["swap_epochs"], values["num_epochs"] * 2 // 3)
     try:
-        return with_values(Config(), PRESETS[preset] | kept | {"preset": preset})
+        return with_values(Config(), values)
     except ValueError as error:
         raise UserError(str(error)) from error
 

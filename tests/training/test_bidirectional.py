@@ -190,7 +190,7 @@ def test_pairs_of_a_swapped_direction_are_found(
     swapped = config.read_for(model.to("en"), saved)
     assert swapped == (["il cane"], ["the dog"], model.to("en").direction)
     columns = PairsConfig("{src}-{tgt}.csv", src_column="Italian", tgt_column="English")
-    with pytest.raises(UserError, match="without {src} and {tgt} in this direction: it-en"):
+    with pytest.raises(UserError, match="it-en: name one file, as --source"):
         columns.read_for(model.to("en"), saved)
     if "{" in source:  # otherwise the user has chosen the files
         assert config.read_for(model.to("it"), saved)[:2] == (swapped[1], swapped[0])
@@ -199,10 +199,11 @@ def test_pairs_of_a_swapped_direction_are_found(
 def test_glossary_is_for_one_direction(both: Path, tmp_path: Path):
     (tmp_path / "terms.tsv").write_text("en\tit\nsun\tmulta\n")
     flags = ("--model_folder", str(both), "--glossary", str(tmp_path / "terms.tsv"))
-    code, printed = translate_ddp(tmp_path, "serve", "--port", "0", *flags)
-    assert code == 2 and "--glossary is for models of one direction" in printed
     code, printed = translate_ddp(tmp_path, "validate", *flags)
     assert code == 0 and " terms of the sources are in " in printed and "it-en" not in printed
+    pytest.importorskip("starlette")
+    code, printed = translate_ddp(tmp_path, "serve", "--port", "0", *flags)
+    assert code == 2 and "--glossary is for models of one direction" in printed
 
 
 def test_info_names_both_directions_and_their_tags(both: Path):

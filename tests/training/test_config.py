@@ -116,6 +116,17 @@ def test_auto_preset_depends_on_the_number_of_training_pairs(pairs: int, preset:
     assert choose_preset("auto", ("some/where",), pairs, is_new=False) == tuned
 
 
+@pytest.mark.parametrize(
+    ("flags", "epochs"),
+    [([], 30), (["--num_epochs", "20"], 13), (["--num_epochs", "20", "--swap_epochs", "18"], 18)],
+)
+def test_a_third_of_the_epochs_swaps_no_pairs_unless_chosen(flags: list[str], epochs: int):
+    chosen = parse(["--preset", "few", *flags])
+    auto, given = parse_with_names(["--dataset", "some/where", *flags])
+    for config in (chosen, with_preset(auto, "few", given)):
+        assert config.mix.swap_epochs == epochs and config.batches.batch_tokens == 2048
+
+
 @pytest.mark.parametrize("preset", ["small", "base", "tiny"])
 @pytest.mark.parametrize(
     ("flags", "text"),

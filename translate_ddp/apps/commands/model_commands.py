@@ -212,8 +212,7 @@ class PairsConfig:
             corpus = CorpusConfig.of(translator.state.run.config["corpus"])
             if direction not in corpus.requested:  # its pairs are in files of the other direction
                 if self.src_column or self.tgt_column:
-                    needs = "need a --source without {src} and {tgt} in this direction"
-                    raise UserError(f"--src_column and --tgt_column {needs}: {direction}.")
+                    raise UserError(f"{direction}: name one file, as --source, for its columns.")
                 targets, sources, _ = self.read(direction.reverse)
                 return Pairs(sources, targets, direction)
         return self.read(direction)

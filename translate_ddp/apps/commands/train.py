@@ -9,7 +9,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from translate_ddp import __version__
 from translate_ddp.apps.commands.command_line import expand_home, given_flags
 from translate_ddp.apps.commands.command_line import parse as parse_flags
 from translate_ddp.errors import UserError, cleanup, report_errors
-from translate_ddp.presets import PRESETS, choose_preset, with_values
+from translate_ddp.presets import PRESETS, choose_preset, with_preset, with_values
 from translate_ddp.runtime.fault_injection import configure_faults
 from translate_ddp.runtime.launch import is_first_process, read_launch
 from translate_ddp.settings import Config, CorpusConfig, all_settings
@@ -87,9 +86,10 @@ def parse_with_names(arguments: Sequence[str], prints: bool = True) -> tuple[Con
     usual = with_values(Config(), PRESETS.get(preset, PRESETS["small"]))
     program = "train.py" if Path(sys.argv[0]).name == "train.py" else "translate-ddp train"
     config = parse_flags(Config, flags, program, prints, usual)
-    config = replace(config, run=replace(config.run, preset=preset))
+    given = given_flags(flags)
+    config = config if preset == "auto" else with_preset(config, preset, given)
     find_metric(config.train.best_metric, config.corpus.with_reverse(config.corpus.requested))
-    return config, given_flags(flags)
+    return config, given
 
 
 def _read_choices(flags: Sequence[str]) -> argparse.Namespace:
