@@ -191,7 +191,7 @@ def path_of(name: str) -> Path:
 
 # Upper limits of lines that are not blank. They only go down: an addition takes something out.
 LIMITS = {
-    ("translate_ddp", "config.py", "train.py"): 22_121,
+    ("translate_ddp", "config.py", "train.py"): 22_120,
     ("tests",): 22_994,
     ("lab",): 738,  # with about 80 that a student writes
     ("benchmarks", "tools"): 3_700,

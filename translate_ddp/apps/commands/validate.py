@@ -96,10 +96,9 @@ class ValidateConfig(PairsConfig):
 
     def is_of_all(self, translator: Translator) -> bool:
         """Whether all directions of the model are scored: it has several, and none is chosen."""
-        of_one = self.hypothesis or self.output or self.compare or self.perturbed
+        alone = self.hypothesis, self.output, self.compare, self.perturbed, self.protection.glossary
         given = self.direction != DirectionConfig() or (self.source and "{" not in self.source)
-        given = given or self.protection.glossary
-        return translator.facts.has_several and not of_one and not given
+        return translator.facts.has_several and not any(alone) and not given
 
 
 class System(NamedTuple):
