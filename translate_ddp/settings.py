@@ -272,8 +272,8 @@ class MixConfig(Checked):
     dataset_weight: tuple[float, ...] = ()
     """Weight of each dataset: its pairs in an epoch, as a multiple of its size; none: 1 each."""
     swap_epochs: int = setting(0, Resume.BETWEEN_EPOCHS, check=at_least(0))
-    """First epochs in which half of the pairs have source and target swapped (Ding et al. 2021).
-    Without effect on sources with tags, as of several directions, and in one language."""
+    """First epochs in which half of the pairs have source and target swapped (Ding et al. 2021); of
+    a preset, at most two thirds. No effect with tags, as of several directions, or one language."""
 
     def check(self, datasets: Sequence[str]) -> None:
         """Raise ValueError if the weights do not fit the datasets."""
